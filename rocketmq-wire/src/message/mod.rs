@@ -1,0 +1,1 @@
+//! Messages as they are stored, batched, flagged and identified.
