@@ -110,6 +110,16 @@ pub enum EncodeError {
         /// The reason.
         why: &'static str,
     },
+    /// The buffer to write into is shorter than what is to be written.
+    #[error("{what} needs {needed} bytes, the buffer has {available}")]
+    NoRoom {
+        /// The item being written.
+        what: &'static str,
+        /// How many bytes it takes.
+        needed: usize,
+        /// How many bytes the buffer has.
+        available: usize,
+    },
     /// The crate was built without the codec asked for.
     #[error("this build has no {0} support: enable the crate feature of that name")]
     Unsupported(&'static str),
