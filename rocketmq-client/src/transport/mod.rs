@@ -1,0 +1,133 @@
+//! Byte streams to a server, and the networks that open them.
+//!
+//! [`Stream`] is an enum rather than a boxed trait: a write is one match away from the socket. [`Network`] is the seam
+//! for opening streams; it is used once per connection, so a boxed future is fine there.
+
+mod memory;
+mod tcp;
+
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use async_trait::async_trait;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+
+pub use memory::{MemoryListener, MemoryNetwork};
+pub use tcp::TcpNetwork;
+
+/// Finds and reaches servers.
+#[async_trait]
+pub trait Network: fmt::Debug + Send + Sync {
+    /// The addresses a host name stands for, in the order to try them.
+    ///
+    /// # Errors
+    ///
+    /// When the name cannot be resolved.
+    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
+
+    /// Opens a stream. There is no time limit here; the caller sets one by dropping the future, which leaves nothing
+    /// open.
+    ///
+    /// # Errors
+    ///
+    /// When the address cannot be reached.
+    async fn connect(&self, address: SocketAddr) -> io::Result<Stream>;
+}
+
+/// An open stream to a server.
+#[derive(Debug)]
+pub enum Stream {
+    /// A socket.
+    Tcp(TcpStream),
+    /// One end of an in-memory pipe.
+    Memory(DuplexStream),
+}
+
+impl Stream {
+    /// The two directions, which may be polled from different tasks.
+    pub fn into_split(self) -> (ReadHalf, WriteHalf) {
+        match self {
+            Self::Tcp(stream) => {
+                let (read, write) = stream.into_split();
+                (ReadHalf::Tcp(read), WriteHalf::Tcp(write))
+            }
+            Self::Memory(stream) => {
+                let (read, write) = tokio::io::split(stream);
+                (ReadHalf::Memory(read), WriteHalf::Memory(write))
+            }
+        }
+    }
+}
+
+/// The reading direction of a [`Stream`].
+#[derive(Debug)]
+pub enum ReadHalf {
+    /// Of a socket.
+    Tcp(OwnedReadHalf),
+    /// Of an in-memory pipe.
+    Memory(tokio::io::ReadHalf<DuplexStream>),
+}
+
+/// The writing direction of a [`Stream`].
+#[derive(Debug)]
+pub enum WriteHalf {
+    /// Of a socket.
+    Tcp(OwnedWriteHalf),
+    /// Of an in-memory pipe.
+    Memory(tokio::io::WriteHalf<DuplexStream>),
+}
+
+impl AsyncRead for ReadHalf {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(half) => Pin::new(half).poll_read(cx, buf),
+            Self::Memory(half) => Pin::new(half).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for WriteHalf {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(half) => Pin::new(half).poll_write(cx, buf),
+            Self::Memory(half) => Pin::new(half).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(half) => Pin::new(half).poll_write_vectored(cx, bufs),
+            Self::Memory(half) => Pin::new(half).poll_write_vectored(cx, bufs),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Tcp(half) => half.is_write_vectored(),
+            Self::Memory(half) => half.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(half) => Pin::new(half).poll_flush(cx),
+            Self::Memory(half) => Pin::new(half).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(half) => Pin::new(half).poll_shutdown(cx),
+            Self::Memory(half) => Pin::new(half).poll_shutdown(cx),
+        }
+    }
+}
