@@ -6,6 +6,8 @@
 pub mod batch;
 pub mod compression;
 pub mod id;
+pub mod names;
+pub mod namespace;
 pub mod properties;
 pub mod record;
 pub mod stored;
