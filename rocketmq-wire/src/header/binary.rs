@@ -1,0 +1,150 @@
+//! The binary header (`ROCKETMQ` serialization).
+//!
+//! `code (2) | language (1) | version (2) | opaque (4) | flag (4) | remark length (4) | remark | fields length (4) |
+//! fields`, each field `name length (2) | name | value length (4) | value`.
+
+use std::borrow::Cow;
+
+use bytes::{BufMut, BytesMut};
+
+use super::fields::Source;
+use super::{EncodeFields, FieldWriter, Fields, Head, Header, format_integer};
+use crate::code::{LanguageCode, Version};
+use crate::error::DecodeError;
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, what: &'static str, count: usize) -> Result<&'a [u8], DecodeError> {
+        let rest = &self.bytes[self.at..];
+        let taken = rest.get(..count).ok_or(DecodeError::Truncated {
+            what,
+            offset: self.at,
+            needed: count,
+            available: rest.len(),
+        })?;
+        self.at += count;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], DecodeError> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(what, N)?);
+        Ok(array)
+    }
+
+    fn length(&mut self, what: &'static str) -> Result<usize, DecodeError> {
+        let offset = self.at;
+        usize::try_from(i32::from_be_bytes(self.array(what)?)).map_err(|_| DecodeError::Invalid { what, offset })
+    }
+
+    fn text(&mut self, what: &'static str, count: usize) -> Result<&'a str, DecodeError> {
+        let offset = self.at;
+        std::str::from_utf8(self.take(what, count)?).map_err(|_| DecodeError::NotUtf8 { what, offset })
+    }
+}
+
+/// Decodes a binary header; the fields are checked when they are read.
+///
+/// # Errors
+///
+/// Lengths beyond the header, a remark that is not UTF-8, bytes after the fields.
+pub fn decode(bytes: &[u8]) -> Result<Header<'_>, DecodeError> {
+    let mut reader = Reader { bytes, at: 0 };
+    let code = i16::from_be_bytes(reader.array("code")?);
+    let language = LanguageCode(reader.array::<1>("language")?[0]);
+    let version = Version(i32::from(i16::from_be_bytes(reader.array("version")?)));
+    let opaque = i32::from_be_bytes(reader.array("opaque")?);
+    let flag = i32::from_be_bytes(reader.array("flag")?);
+    let remark_length = reader.length("remark length")?;
+    let remark = reader.text("remark", remark_length)?;
+    let fields_length = reader.length("fields length")?;
+    let fields = reader.take("fields", fields_length)?;
+    if reader.at != bytes.len() {
+        return Err(DecodeError::Invalid { what: "byte after the fields", offset: reader.at });
+    }
+    Ok(Header {
+        head: Head {
+            code: i32::from(code),
+            language,
+            version,
+            opaque,
+            flag,
+            remark: (!remark.is_empty()).then_some(Cow::Borrowed(remark)),
+        },
+        fields: Fields(if fields.is_empty() { Source::Absent } else { Source::Binary(fields) }),
+    })
+}
+
+/// Calls `visit` for each entry of the block `bytes`.
+#[inline]
+pub(super) fn for_each_field<'a>(
+    bytes: &'a [u8],
+    mut visit: impl FnMut(&'a str, &'a str) -> Result<(), DecodeError>,
+) -> Result<(), DecodeError> {
+    let mut reader = Reader { bytes, at: 0 };
+    while reader.at < bytes.len() {
+        let offset = reader.at;
+        let name_length = usize::try_from(i16::from_be_bytes(reader.array("field name length")?))
+            .map_err(|_| DecodeError::Invalid { what: "field name length", offset })?;
+        let name = reader.text("field name", name_length)?;
+        let value_length = reader.length("field value length")?;
+        let value = reader.text("field value", value_length)?;
+        visit(name, value)?;
+    }
+    Ok(())
+}
+
+/// Appends the header; the caller has checked that the code fits in 16 bits.
+pub(super) fn encode<F: EncodeFields>(out: &mut BytesMut, head: &Head<'_>, fields: &F) {
+    let remark = head.remark.as_deref().unwrap_or_default();
+    let mut fixed = [0; 17];
+    fixed[0..2].copy_from_slice(&(head.code as i16).to_be_bytes());
+    fixed[2] = head.language.0;
+    fixed[3..5].copy_from_slice(&(head.version.0 as i16).to_be_bytes());
+    fixed[5..9].copy_from_slice(&head.opaque.to_be_bytes());
+    fixed[9..13].copy_from_slice(&head.flag.to_be_bytes());
+    fixed[13..17].copy_from_slice(&(remark.len() as u32).to_be_bytes());
+    out.put_slice(&fixed);
+    out.put_slice(remark.as_bytes());
+    let length_at = out.len();
+    out.put_u32(0);
+    fields.encode_fields(&mut BinaryFieldWriter { out });
+    let length = (out.len() - length_at - 4) as u32;
+    out[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+/// Writes fields in the binary form. A name longer than 32,767 bytes is cut to nothing together with its value: typed
+/// headers have none, and generic ones are checked before.
+#[derive(Debug)]
+pub struct BinaryFieldWriter<'o> {
+    out: &'o mut BytesMut,
+}
+
+impl BinaryFieldWriter<'_> {
+    #[inline]
+    fn entry(&mut self, name: &str, value: &[u8]) {
+        let Ok(name_length) = i16::try_from(name.len()) else { return };
+        self.out.reserve(6 + name.len() + value.len());
+        self.out.put_i16(name_length);
+        self.out.put_slice(name.as_bytes());
+        self.out.put_u32(value.len() as u32);
+        self.out.put_slice(value);
+    }
+}
+
+impl FieldWriter for BinaryFieldWriter<'_> {
+    #[inline]
+    fn text(&mut self, name: &str, value: &str) {
+        self.entry(name, value.as_bytes());
+    }
+
+    #[inline]
+    fn integer(&mut self, name: &str, value: i64) {
+        let mut digits = [0; 20];
+        self.entry(name, format_integer(&mut digits, value));
+    }
+}

@@ -1,0 +1,280 @@
+//! The fields of a header ("custom header", `extFields`): reading and writing them without a map.
+
+use std::borrow::Cow;
+
+use super::{binary, json};
+use crate::error::DecodeError;
+
+/// The fields of a header, still where the peer put them.
+#[derive(Debug, Clone, Copy)]
+pub struct Fields<'a>(pub(super) Source<'a>);
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// The header has no fields at all.
+    Absent,
+    /// A JSON object, braces included, whose syntax has been checked.
+    Json(&'a str),
+    /// The binary entries.
+    Binary(&'a [u8]),
+}
+
+impl<'a> Fields<'a> {
+    /// No fields.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self(Source::Absent)
+    }
+
+    /// Whether the header carries fields, be they zero; `{}` in JSON counts.
+    #[must_use]
+    pub const fn is_present(&self) -> bool {
+        !matches!(self.0, Source::Absent)
+    }
+
+    /// Calls `visit` with each name and value in the order of the wire; JSON `null` values are left out, numbers and
+    /// booleans come as their text.
+    ///
+    /// # Errors
+    ///
+    /// Malformed entries, and whatever `visit` returns.
+    #[inline]
+    pub fn for_each(
+        &self,
+        mut visit: impl FnMut(&str, Cow<'a, str>) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        match self.0 {
+            Source::Absent => Ok(()),
+            Source::Json(text) => json::for_each_field(text, |name, value| match value {
+                Some(value) => visit(&name, value),
+                None => Ok(()),
+            }),
+            Source::Binary(bytes) => binary::for_each_field(bytes, |name, value| visit(name, Cow::Borrowed(value))),
+        }
+    }
+
+    /// The value of the field `name`, if it is there and well-formed.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Cow<'a, str>> {
+        let mut found = None;
+        let walk = self.for_each(|key, value| {
+            if key == name {
+                found = Some(value);
+            }
+            Ok(())
+        });
+        walk.ok().and(found)
+    }
+}
+
+/// Takes the fields of a typed header, one call a field, and puts them into the output.
+pub trait FieldWriter {
+    /// Writes a text field.
+    fn text(&mut self, name: &str, value: &str);
+    /// Writes an integer field.
+    fn integer(&mut self, name: &str, value: i64);
+    /// Writes a boolean field.
+    fn boolean(&mut self, name: &str, value: bool) {
+        self.text(name, if value { "true" } else { "false" });
+    }
+}
+
+/// A typed header that can be written.
+pub trait EncodeFields {
+    /// Whether the header has a field object at all; `false` only for commands without a custom header.
+    fn is_present(&self) -> bool {
+        true
+    }
+
+    /// Hands every field that has a value to `writer`. Names are ASCII that needs no escape.
+    fn encode_fields<W: FieldWriter>(&self, writer: &mut W);
+}
+
+impl<T: EncodeFields> EncodeFields for &T {
+    fn is_present(&self) -> bool {
+        (**self).is_present()
+    }
+    fn encode_fields<W: FieldWriter>(&self, writer: &mut W) {
+        (**self).encode_fields(writer);
+    }
+}
+
+/// A typed header that can be read.
+pub trait DecodeFields<'a>: Sized {
+    /// Reads the header; unknown fields are skipped, of a repeated field the last counts.
+    ///
+    /// # Errors
+    ///
+    /// A required field that is missing, a value of the wrong type, malformed entries.
+    fn decode_fields(fields: Fields<'a>) -> Result<Self, DecodeError>;
+}
+
+/// The header of a command that has no fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NoFields;
+
+impl EncodeFields for NoFields {
+    fn is_present(&self) -> bool {
+        false
+    }
+    fn encode_fields<W: FieldWriter>(&self, _writer: &mut W) {}
+}
+
+impl<'a> DecodeFields<'a> for NoFields {
+    fn decode_fields(_fields: Fields<'a>) -> Result<Self, DecodeError> {
+        Ok(Self)
+    }
+}
+
+/// A typed header followed by fields that do not belong to it, such as a signature.
+#[derive(Debug, Clone, Copy)]
+pub struct WithExtra<'a, F> {
+    /// The typed header.
+    pub fields: F,
+    /// Names and values to add.
+    pub extra: &'a [(&'a str, &'a str)],
+}
+
+impl<F: EncodeFields> EncodeFields for WithExtra<'_, F> {
+    fn is_present(&self) -> bool {
+        !self.extra.is_empty() || self.fields.is_present()
+    }
+    fn encode_fields<W: FieldWriter>(&self, writer: &mut W) {
+        self.fields.encode_fields(writer);
+        for (name, value) in self.extra {
+            writer.text(name, value);
+        }
+    }
+}
+
+/// A type that one header field can have.
+pub trait FieldValue<'a>: Sized {
+    /// Hands the value to `writer`, or nothing when it is absent.
+    fn write<W: FieldWriter>(&self, name: &'static str, writer: &mut W);
+
+    /// Reads the value.
+    ///
+    /// # Errors
+    ///
+    /// Text that is not of this type.
+    fn read(name: &'static str, text: Cow<'a, str>) -> Result<Self, DecodeError>;
+
+    /// The value of a field that is not there.
+    ///
+    /// # Errors
+    ///
+    /// [`DecodeError::MissingField`] for types that are required.
+    fn missing(name: &'static str) -> Result<Self, DecodeError> {
+        Err(DecodeError::MissingField(name))
+    }
+}
+
+impl<'a> FieldValue<'a> for Cow<'a, str> {
+    fn write<W: FieldWriter>(&self, name: &'static str, writer: &mut W) {
+        writer.text(name, self);
+    }
+    fn read(_name: &'static str, text: Cow<'a, str>) -> Result<Self, DecodeError> {
+        Ok(text)
+    }
+}
+
+impl<'a> FieldValue<'a> for i32 {
+    fn write<W: FieldWriter>(&self, name: &'static str, writer: &mut W) {
+        writer.integer(name, i64::from(*self));
+    }
+    fn read(name: &'static str, text: Cow<'a, str>) -> Result<Self, DecodeError> {
+        text.parse().map_err(|_| DecodeError::InvalidField { field: name, expected: "a 32-bit integer" })
+    }
+}
+
+impl<'a> FieldValue<'a> for i64 {
+    fn write<W: FieldWriter>(&self, name: &'static str, writer: &mut W) {
+        writer.integer(name, *self);
+    }
+    fn read(name: &'static str, text: Cow<'a, str>) -> Result<Self, DecodeError> {
+        text.parse().map_err(|_| DecodeError::InvalidField { field: name, expected: "a 64-bit integer" })
+    }
+}
+
+/// As Java reads booleans: `true` in any case is true, everything else is false.
+impl<'a> FieldValue<'a> for bool {
+    fn write<W: FieldWriter>(&self, name: &'static str, writer: &mut W) {
+        writer.boolean(name, *self);
+    }
+    fn read(_name: &'static str, text: Cow<'a, str>) -> Result<Self, DecodeError> {
+        Ok(text.eq_ignore_ascii_case("true"))
+    }
+}
+
+impl<'a, T: FieldValue<'a>> FieldValue<'a> for Option<T> {
+    fn write<W: FieldWriter>(&self, name: &'static str, writer: &mut W) {
+        if let Some(value) = self {
+            value.write(name, writer);
+        }
+    }
+    fn read(name: &'static str, text: Cow<'a, str>) -> Result<Self, DecodeError> {
+        T::read(name, text).map(Some)
+    }
+    fn missing(_name: &'static str) -> Result<Self, DecodeError> {
+        Ok(None)
+    }
+}
+
+/// Defines a typed header: a struct whose fields know their names on the wire, with both directions.
+macro_rules! header {
+    ($(#[$meta:meta])* pub struct $name:ident $(<$life:lifetime>)? {
+        $($(#[$field_meta:meta])* pub $field:ident: $type:ty = $wire:literal,)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq, Default)]
+        pub struct $name $(<$life>)? { $($(#[$field_meta])* pub $field: $type,)* }
+
+        impl $(<$life>)? $crate::header::EncodeFields for $name $(<$life>)? {
+            #[inline]
+            fn encode_fields<W: $crate::header::FieldWriter>(&self, writer: &mut W) {
+                $($crate::header::FieldValue::write(&self.$field, $wire, writer);)*
+            }
+        }
+
+        $crate::header::decode_header!($name $(<$life>)? { $($field: $type = $wire,)* });
+    };
+}
+pub(crate) use header;
+
+/// The reading half of [`header!`].
+macro_rules! decode_header {
+    ($name:ident <$life:lifetime> { $($field:ident: $type:ty = $wire:literal,)* }) => {
+        impl<$life> $crate::header::DecodeFields<$life> for $name<$life> {
+            fn decode_fields(fields: $crate::header::Fields<$life>) -> Result<Self, $crate::DecodeError> {
+                $crate::header::decode_body!(fields, $($field: $type = $wire,)*)
+            }
+        }
+    };
+    ($name:ident { $($field:ident: $type:ty = $wire:literal,)* }) => {
+        impl<'a> $crate::header::DecodeFields<'a> for $name {
+            fn decode_fields(fields: $crate::header::Fields<'a>) -> Result<Self, $crate::DecodeError> {
+                $crate::header::decode_body!(fields, $($field: $type = $wire,)*)
+            }
+        }
+    };
+}
+pub(crate) use decode_header;
+
+/// The walk of [`decode_header!`].
+macro_rules! decode_body {
+    ($fields:ident, $($field:ident: $type:ty = $wire:literal,)*) => {{
+        $(let mut $field: Option<$type> = None;)*
+        $fields.for_each(|name, value| {
+            match name {
+                $($wire => $field = Some($crate::header::FieldValue::read($wire, value)?),)*
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(Self { $($field: match $field {
+            Some(value) => value,
+            None => $crate::header::FieldValue::missing($wire)?,
+        },)* })
+    }};
+}
+pub(crate) use decode_body;

@@ -1,0 +1,185 @@
+//! The JSON header.
+//!
+//! Top-level keys are written sorted by name, as fastjson does: code, extFields, flag, language, opaque, remark,
+//! serializeTypeCurrentRPC, version. Any order is read, unknown keys are skipped, and field values may be numbers,
+//! booleans or null besides strings, since the C++ client writes them so.
+
+use std::borrow::Cow;
+
+use bytes::{BufMut, BytesMut};
+
+use super::fields::Source;
+use super::{EncodeFields, FieldWriter, Fields, Head, Header, put_integer};
+use crate::code::{LanguageCode, Version};
+use crate::error::DecodeError;
+use scanner::{Scanner, Value};
+
+mod scanner;
+
+/// Decodes a JSON header; the fields are checked for syntax and left in place.
+///
+/// # Errors
+///
+/// Text that is not UTF-8 or not a JSON object, a known key with a value of the wrong type, no `code`.
+pub fn decode(bytes: &[u8]) -> Result<Header<'_>, DecodeError> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| DecodeError::NotUtf8 { what: "JSON header", offset: error.valid_up_to() })?;
+    let mut scanner = Scanner::new(text);
+    let mut code = None;
+    let mut head =
+        Head { code: 0, language: LanguageCode::JAVA, version: Version(0), opaque: 0, flag: 0, remark: None };
+    let mut fields = Fields::none();
+    scanner.object(|scanner, key| {
+        match &*key {
+            "code" => code = scanner.integer("code")?,
+            "flag" => head.flag = scanner.integer("flag")?.unwrap_or_default(),
+            "opaque" => head.opaque = scanner.integer("opaque")?.unwrap_or_default(),
+            "version" => head.version = Version(scanner.integer("version")?.unwrap_or_default()),
+            "language" => match scanner.value()? {
+                Value::Text(name) => head.language = LanguageCode::from_name(&name),
+                Value::Null => {}
+                _ => return Err(DecodeError::InvalidField { field: "language", expected: "a string" }),
+            },
+            "remark" => match scanner.value()? {
+                Value::Text(remark) => head.remark = Some(remark),
+                Value::Null => {}
+                _ => return Err(DecodeError::InvalidField { field: "remark", expected: "a string" }),
+            },
+            "extFields" => match scanner.value()? {
+                Value::Object(span) => fields = Fields(Source::Json(span)),
+                Value::Null => {}
+                _ => return Err(DecodeError::InvalidField { field: "extFields", expected: "an object" }),
+            },
+            _ => {
+                scanner.value()?;
+            }
+        }
+        Ok(())
+    })?;
+    scanner.end()?;
+    head.code = code.ok_or(DecodeError::MissingField("code"))?;
+    Ok(Header { head, fields })
+}
+
+/// Calls `visit` for each entry of the object `text`; `None` stands for JSON `null`.
+#[inline]
+pub(super) fn for_each_field<'a>(
+    text: &'a str,
+    mut visit: impl FnMut(Cow<'a, str>, Option<Cow<'a, str>>) -> Result<(), DecodeError>,
+) -> Result<(), DecodeError> {
+    Scanner::new(text).object(|scanner, key| {
+        let value = match scanner.value()? {
+            Value::Text(text) => Some(text),
+            Value::Bare(text) => Some(Cow::Borrowed(text)),
+            Value::Null => None,
+            Value::Object(span) | Value::Array(span) => Some(Cow::Borrowed(span)),
+        };
+        visit(key, value)
+    })
+}
+
+/// Appends the header.
+pub(super) fn encode<F: EncodeFields>(out: &mut BytesMut, head: &Head<'_>, fields: &F) {
+    out.put_slice(b"{\"code\":");
+    put_integer(out, i64::from(head.code));
+    if fields.is_present() {
+        out.put_slice(b",\"extFields\":{");
+        fields.encode_fields(&mut JsonFieldWriter { out, first: true });
+        out.put_u8(b'}');
+    }
+    out.put_slice(b",\"flag\":");
+    put_integer(out, i64::from(head.flag));
+    out.put_slice(b",\"language\":\"");
+    out.put_slice(head.language.name().as_bytes());
+    out.put_slice(b"\",\"opaque\":");
+    put_integer(out, i64::from(head.opaque));
+    if let Some(remark) = &head.remark {
+        out.put_slice(b",\"remark\":");
+        put_string(out, remark);
+    }
+    out.put_slice(b",\"serializeTypeCurrentRPC\":\"JSON\",\"version\":");
+    put_integer(out, i64::from(head.version.0));
+    out.put_u8(b'}');
+}
+
+/// Appends `text` as a JSON string, escaped as fastjson does: the short escapes, and `\u00XX` for other control
+/// characters up to U+009F.
+pub fn put_string(out: &mut BytesMut, text: &str) {
+    out.reserve(text.len() + 2);
+    out.put_u8(b'"');
+    let bytes = text.as_bytes();
+    let mut written = 0;
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        // U+0080 to U+009F are the two bytes C2 80 to C2 9F.
+        let (width, control) = match byte {
+            0..0x20 | 0x7F => (1, byte),
+            b'"' | b'\\' => (1, byte),
+            0xC2 if bytes[at + 1] < 0xA0 => (2, bytes[at + 1]),
+            _ => {
+                at += 1;
+                continue;
+            }
+        };
+        out.put_slice(&bytes[written..at]);
+        match control {
+            b'"' => out.put_slice(b"\\\""),
+            b'\\' => out.put_slice(b"\\\\"),
+            b'\n' => out.put_slice(b"\\n"),
+            b'\r' => out.put_slice(b"\\r"),
+            b'\t' => out.put_slice(b"\\t"),
+            0x08 => out.put_slice(b"\\b"),
+            0x0C => out.put_slice(b"\\f"),
+            _ => {
+                const HEX: &[u8; 16] = b"0123456789ABCDEF";
+                out.put_slice(&[
+                    b'\\',
+                    b'u',
+                    b'0',
+                    b'0',
+                    HEX[usize::from(control >> 4)],
+                    HEX[usize::from(control & 15)],
+                ]);
+            }
+        }
+        at += width;
+        written = at;
+    }
+    out.put_slice(&bytes[written..]);
+    out.put_u8(b'"');
+}
+
+/// Writes fields as the entries of a JSON object; every value is a string, as Java and Go expect.
+#[derive(Debug)]
+pub struct JsonFieldWriter<'o> {
+    out: &'o mut BytesMut,
+    first: bool,
+}
+
+impl JsonFieldWriter<'_> {
+    #[inline]
+    fn name(&mut self, name: &str) {
+        self.out.reserve(name.len() + 26);
+        if !std::mem::take(&mut self.first) {
+            self.out.put_u8(b',');
+        }
+        put_string(self.out, name);
+        self.out.put_u8(b':');
+    }
+}
+
+impl FieldWriter for JsonFieldWriter<'_> {
+    #[inline]
+    fn text(&mut self, name: &str, value: &str) {
+        self.name(name);
+        put_string(self.out, value);
+    }
+
+    #[inline]
+    fn integer(&mut self, name: &str, value: i64) {
+        self.name(name);
+        self.out.put_u8(b'"');
+        put_integer(self.out, value);
+        self.out.put_u8(b'"');
+    }
+}

@@ -1,0 +1,142 @@
+//! Sending messages, and handing failed ones back.
+
+use std::borrow::Cow;
+
+use super::{EmptyResponse, request};
+use crate::header::{EncodeFields, FieldWriter, header};
+
+macro_rules! send_header {
+    ($(#[$meta:meta])* $name:ident, $($wire:literal)*) => {
+        send_header!(@ $(#[$meta])* $name, $($wire,)*);
+    };
+    (@ $(#[$meta:meta])* $name:ident, $group:literal, $topic:literal, $default_topic:literal, $default_queues:literal,
+     $queue:literal, $sys_flag:literal, $born:literal, $flag:literal, $properties:literal, $reconsume:literal,
+     $unit:literal, $max_reconsume:literal, $batch:literal, $broker:literal,) => {
+        header! {
+            $(#[$meta])*
+            pub struct $name<'a> {
+                /// The producer's group.
+                pub producer_group: Cow<'a, str> = $group,
+                /// The topic.
+                pub topic: Cow<'a, str> = $topic,
+                /// The topic whose settings an automatically created topic inherits, `TBW102`.
+                pub default_topic: Cow<'a, str> = $default_topic,
+                /// How many queues an automatically created topic gets.
+                pub default_topic_queue_nums: i32 = $default_queues,
+                /// The queue; negative lets the broker choose.
+                pub queue_id: i32 = $queue,
+                /// System flag of the message, see [`crate::message::sys_flag`].
+                pub sys_flag: i32 = $sys_flag,
+                /// When the message was made, in milliseconds since 1970.
+                pub born_timestamp: i64 = $born,
+                /// The user's flag.
+                pub flag: i32 = $flag,
+                /// Encoded properties, see [`crate::message::properties`].
+                pub properties: Option<Cow<'a, str>> = $properties,
+                /// How often the message has been consumed without success.
+                pub reconsume_times: Option<i32> = $reconsume,
+                /// Whether the sender works in unit mode.
+                pub unit_mode: Option<bool> = $unit,
+                /// The limit of `reconsume_times`, for sends to a retry topic.
+                pub max_reconsume_times: Option<i32> = $max_reconsume,
+                /// Whether the body holds several messages.
+                pub batch: Option<bool> = $batch,
+                /// The broker that the message is meant for.
+                pub broker_name: Option<Cow<'a, str>> = $broker,
+            }
+        }
+    };
+}
+
+send_header! {
+    /// Sends one message; the body is the message's. The long form, which the Go client uses.
+    SendMessageRequest,
+    "producerGroup" "topic" "defaultTopic" "defaultTopicQueueNums" "queueId" "sysFlag" "bornTimestamp" "flag"
+    "properties" "reconsumeTimes" "unitMode" "maxReconsumeTimes" "batch" "bname"
+}
+request!(SendMessageRequest<'a> = SEND_MESSAGE -> SendMessageResponse<'r>);
+
+send_header! {
+    /// Sends one message; the body is the message's. One-letter field names, the usual form.
+    SendMessageRequestV2,
+    "a" "b" "c" "d" "e" "f" "g" "h" "i" "j" "k" "l" "m" "n"
+}
+request!(SendMessageRequestV2<'a> = SEND_MESSAGE_V2 -> SendMessageResponse<'r>);
+
+impl<'a> From<SendMessageRequest<'a>> for SendMessageRequestV2<'a> {
+    fn from(long: SendMessageRequest<'a>) -> Self {
+        Self {
+            producer_group: long.producer_group,
+            topic: long.topic,
+            default_topic: long.default_topic,
+            default_topic_queue_nums: long.default_topic_queue_nums,
+            queue_id: long.queue_id,
+            sys_flag: long.sys_flag,
+            born_timestamp: long.born_timestamp,
+            flag: long.flag,
+            properties: long.properties,
+            reconsume_times: long.reconsume_times,
+            unit_mode: long.unit_mode,
+            max_reconsume_times: long.max_reconsume_times,
+            batch: long.batch,
+            broker_name: long.broker_name,
+        }
+    }
+}
+
+/// Sends several messages of one topic and queue; the body is a batch, see [`crate::message::batch`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SendBatchMessageRequest<'a>(pub SendMessageRequestV2<'a>);
+
+impl EncodeFields for SendBatchMessageRequest<'_> {
+    #[inline]
+    fn encode_fields<W: FieldWriter>(&self, writer: &mut W) {
+        self.0.encode_fields(writer);
+    }
+}
+request!(SendBatchMessageRequest<'a> = SEND_BATCH_MESSAGE -> SendMessageResponse<'r>);
+
+header! {
+    /// Where a sent message was stored.
+    pub struct SendMessageResponse<'a> {
+        /// The offset message id; of a batch the ids of all messages, joined by commas.
+        pub message_id: Cow<'a, str> = "msgId",
+        /// The queue that holds it.
+        pub queue_id: i32 = "queueId",
+        /// Its offset in that queue; of a batch the first message's.
+        pub queue_offset: i64 = "queueOffset",
+        /// The message's unique id, from brokers since 5.x.
+        pub transaction_id: Option<Cow<'a, str>> = "transactionId",
+        /// The broker's region.
+        pub region: Option<Cow<'a, str>> = "MSG_REGION",
+        /// Whether the broker wants the message traced.
+        pub trace_on: Option<bool> = "TRACE_ON",
+        /// What a timed message can be recalled with, from brokers since 5.3.2.
+        pub recall_handle: Option<Cow<'a, str>> = "recallHandle",
+        /// The unique id of a batch stored as one, from brokers since 5.0.
+        pub batch_unique_id: Option<Cow<'a, str>> = "batchUniqId",
+    }
+}
+
+header! {
+    /// Hands a message that could not be consumed back to the broker, which delivers it again later. No body.
+    pub struct ConsumerSendMessageBackRequest<'a> {
+        /// The message's offset in the commit log.
+        pub offset: i64 = "offset",
+        /// The consumer's group.
+        pub group: Cow<'a, str> = "group",
+        /// Delay level; 0 lets the broker choose, a negative one sends the message to the dead letters.
+        pub delay_level: i32 = "delayLevel",
+        /// The message's id.
+        pub origin_message_id: Option<Cow<'a, str>> = "originMsgId",
+        /// The message's topic.
+        pub origin_topic: Option<Cow<'a, str>> = "originTopic",
+        /// Whether the consumer works in unit mode.
+        pub unit_mode: Option<bool> = "unitMode",
+        /// After how many redeliveries the message goes to the dead letters.
+        pub max_reconsume_times: Option<i32> = "maxReconsumeTimes",
+        /// The broker that the request is meant for.
+        pub broker_name: Option<Cow<'a, str>> = "bname",
+    }
+}
+request!(ConsumerSendMessageBackRequest<'a> = CONSUMER_SEND_MSG_BACK -> EmptyResponse);
