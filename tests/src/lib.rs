@@ -1,1 +1,10 @@
-//! End-to-end tests.
+//! End-to-end tests: what more than one crate is needed for.
+//!
+//! The library is the harness: Apache's own servers as child processes ([`apache`]), the Java and Go clients as
+//! programs driven over pipes ([`foreign`]). The tests themselves are in `tests/`.
+
+pub mod apache;
+pub mod cache;
+pub mod foreign;
+pub mod process;
+pub mod raw;

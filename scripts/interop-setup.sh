@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Fetches the Apache servers and clients and compiles the foreign drivers that the interoperability tests run.
+# usage: scripts/interop-setup.sh [VERSION...]      default: 4.4.0 4.9.7 5.3.3
+# Everything goes to target/interop, or to $ROCKETMQ_INTEROP_DIR. Running it again does only what is missing or changed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/require.sh
+
+versions=("$@")
+[ ${#versions[@]} -gt 0 ] || versions=(4.4.0 4.9.7 5.3.3)
+cache=${ROCKETMQ_INTEROP_DIR:-$PWD/target/interop}
+mkdir -p "$cache"
+exec 9>"$cache/.lock"
+flock 9
+
+require_java
+require_go
+
+# retry COMMAND...: a registry that does not answer once often answers the second time.
+retry() {
+  local attempt
+  for attempt in 1 2 3 4; do
+    "$@" && return 0
+    echo "attempt $attempt failed: $*" >&2
+    sleep $((attempt * 3))
+  done
+  return 1
+}
+
+fetch_jars() {
+  local version=$1 lib=$cache/$1/lib
+  [ -e "$cache/$version/fetched" ] && return 0
+  require_maven
+  echo "fetching Apache RocketMQ $version" >&2
+  rm -rf "$lib"
+  retry mvn -q -B -f tests/interop/apache/pom.xml "-Drocketmq.version=$version" \
+    dependency:copy-dependencies "-DoutputDirectory=$lib"
+  touch "$cache/$version/fetched"
+}
+
+compile_java() {
+  local version=$1 classes=$cache/$1/classes
+  [ -e "$classes/compiled" ] && [ -z "$(find tests/interop/java -newer "$classes/compiled")" ] && return 0
+  rm -rf "$classes"
+  mkdir -p "$classes"
+  javac -nowarn -encoding UTF-8 --release 17 -cp "$cache/$version/lib/*" -d "$classes" \
+    tests/interop/java/interop/*.java 2> >(grep -v '^Note: ' >&2)
+  touch "$classes/compiled"
+}
+
+for version in "${versions[@]}"; do
+  fetch_jars "$version"
+  compile_java "$version"
+done
+
+# GOTOOLCHAIN: a go.mod must never make an old compiler fetch a newer one.
+(cd tests/interop/go && export GOTOOLCHAIN=local GOFLAGS=-mod=readonly &&
+  retry go mod download && go build -o "$cache/go-driver" .)

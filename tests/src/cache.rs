@@ -1,0 +1,101 @@
+//! Where the Apache jars and the compiled foreign drivers are kept.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+    time::SystemTime,
+};
+
+const SETUP: &str = "scripts/interop-setup.sh";
+
+/// The folder of everything fetched and compiled for the interoperability tests: `$ROCKETMQ_INTEROP_DIR`, by default
+/// `target/interop` of the workspace.
+pub fn directory() -> PathBuf {
+    match std::env::var_os("ROCKETMQ_INTEROP_DIR") {
+        Some(directory) => PathBuf::from(directory),
+        None => workspace().join("target/interop"),
+    }
+}
+
+/// The root of the workspace.
+pub fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are a folder of the workspace")
+}
+
+/// The jars of one Apache version.
+///
+/// # Panics
+///
+/// Without them, naming the command that fetches them.
+pub fn jars(version: &str) -> PathBuf {
+    let folder = directory().join(version);
+    assert!(
+        folder.join("fetched").exists(),
+        "the jars of Apache RocketMQ {version} are not in {}: run `{SETUP} {version}`",
+        folder.display()
+    );
+    folder.join("lib")
+}
+
+/// The Java driver compiled against the jars of one Apache version.
+///
+/// # Panics
+///
+/// When it is missing or older than its source, naming the command that compiles it.
+pub fn java_classes(version: &str) -> PathBuf {
+    let folder = directory().join(version).join("classes");
+    assert_newer(&folder.join("compiled"), &workspace().join("tests/interop/java"), version);
+    folder
+}
+
+/// The compiled Go driver.
+///
+/// # Panics
+///
+/// When it is missing or older than its source, naming the command that compiles it.
+pub fn go_driver() -> PathBuf {
+    let program = directory().join("go-driver");
+    assert_newer(&program, &workspace().join("tests/interop/go"), "");
+    program
+}
+
+/// Makes a folder for what one run of servers writes. The folders of runs that have ended are removed, so the logs of
+/// the last run stay until the next one.
+pub fn run_directory(name: &str) -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let runs = directory().join("runs");
+    fs::create_dir_all(&runs).unwrap_or_else(|error| panic!("{}: {error}", runs.display()));
+    for entry in fs::read_dir(&runs).expect("just made").flatten() {
+        let file_name = entry.file_name();
+        let owner = file_name.to_string_lossy().split('-').next().unwrap_or_default().to_owned();
+        if !Path::new("/proc").join(owner).exists() {
+            // Another test binary may be removing it as well.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    let folder = runs.join(format!("{}-{}-{name}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+    fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    folder
+}
+
+fn assert_newer(product: &Path, source: &Path, version: &str) {
+    let command = format!("run `{SETUP} {version}`").replace(" `", "`");
+    let made = modified(product).unwrap_or_else(|| panic!("{} is missing: {command}", product.display()));
+    for file in files(source) {
+        assert!(modified(&file) <= Some(made), "{} is newer than {}: {command}", file.display(), product.display());
+    }
+}
+
+fn modified(file: &Path) -> Option<SystemTime> {
+    fs::metadata(file).and_then(|metadata| metadata.modified()).ok()
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    entries
+        .flatten()
+        .map(|entry| entry.path())
+        .flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] })
+        .collect()
+}
