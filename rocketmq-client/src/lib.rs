@@ -1,8 +1,14 @@
 //! A RocketMQ client.
 
 pub mod backoff;
+mod cluster;
+mod config;
 pub mod env;
 pub mod error;
+pub mod message;
+pub mod producer;
 pub mod transport;
 
+pub use config::NameServers;
 pub use error::{Error, ErrorKind, Outcome, Result};
+pub use message::{Message, MessageQueue};

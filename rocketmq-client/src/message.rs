@@ -1,0 +1,418 @@
+//! Messages to send, and the queues they go to.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rocketmq_wire::message::{id, names, properties};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The most bytes a broker takes for the properties of one message, names, values and separators counted.
+pub const MAX_PROPERTIES_LENGTH: usize = i16::MAX as usize;
+
+/// A message to be sent: a topic, a body, and what is said about it.
+///
+/// The setters take what they are given and complain later: the first thing that is wrong makes the send fail, before
+/// anything leaves the process. Clones share topic and body.
+///
+/// ```
+/// use rocketmq_native::Message;
+///
+/// let message = Message::new("orders", "two books")
+///     .tag("created")
+///     .key("order-42")
+///     .property("region", "eu");
+/// assert_eq!(message.topic(), "orders");
+/// assert_eq!(message.value("KEYS"), Some("order-42"));
+/// ```
+#[derive(Clone)]
+pub struct Message {
+    topic: Arc<str>,
+    body: Bytes,
+    /// As on the wire: `name 0x01 value 0x02`, repeated, each name once.
+    properties: String,
+    flag: i32,
+    /// The first thing that a setter could not take.
+    refusal: Option<Error>,
+}
+
+impl Message {
+    /// A message for a topic.
+    ///
+    /// The body is anything that turns into [`Bytes`]: `&'static str`, `String`, `Vec<u8>`, `Bytes`. It is not copied
+    /// on its way to the socket unless it is small. Giving the topic as `Arc<str>` saves an allocation per message.
+    pub fn new(topic: impl Into<Arc<str>>, body: impl Into<Bytes>) -> Self {
+        Self { topic: topic.into(), body: body.into(), properties: String::new(), flag: 0, refusal: None }
+    }
+
+    /// Sets the tag, by which consumers choose; a message has at most one. An empty tag takes it away.
+    #[must_use]
+    pub fn tag(self, tag: impl AsRef<str>) -> Self {
+        self.set(properties::TAGS, "the tag", tag.as_ref())
+    }
+
+    /// Adds a key, by which the message can be found at the broker.
+    ///
+    /// Keys must not hold blanks, which separate them on the wire.
+    #[must_use]
+    pub fn key(mut self, key: impl AsRef<str>) -> Self {
+        let key = key.as_ref();
+        if key.is_empty() || key.contains(char::is_whitespace) {
+            return self.refuse(format!("the key {key:?} is empty or holds a blank: call `key` once per key"));
+        }
+        match self.value(properties::KEYS) {
+            None => self.set(properties::KEYS, "a key", key),
+            Some(keys) => {
+                let keys = [keys, " ", key].concat();
+                self.remove(properties::KEYS);
+                self.set(properties::KEYS, "a key", &keys)
+            }
+        }
+    }
+
+    /// Adds several keys; see [`key`](Self::key).
+    #[must_use]
+    pub fn keys<K: AsRef<str>>(self, keys: impl IntoIterator<Item = K>) -> Self {
+        keys.into_iter().fold(self, |message, key| message.key(key))
+    }
+
+    /// Asks the broker to hold the message back for the time of one of its delay levels.
+    ///
+    /// Brokers count levels from 1; the usual ones are 1 s, 5 s, 10 s, 30 s, 1 to 10 min, 20 min, 30 min, 1 h and 2 h
+    /// for levels 1 to 18. Levels above the broker's last mean its last; 0 means no delay.
+    #[must_use]
+    pub fn delay_level(mut self, level: u32) -> Self {
+        if level == 0 {
+            self.remove(properties::DELAY);
+            return self;
+        }
+        self.set(properties::DELAY, "the delay level", &level.to_string())
+    }
+
+    /// Sets a property of the application's own, visible to consumers and to SQL92 filters.
+    ///
+    /// Neither name nor value may be blank, as no reader would see it; the names that RocketMQ uses itself are refused.
+    #[must_use]
+    pub fn property(self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
+        let (name, value) = (name.as_ref(), value.as_ref());
+        if properties::is_reserved(name) {
+            return self.refuse(format!(
+                "the property name `{name}` belongs to RocketMQ: choose another, or use the setter made for it"
+            ));
+        }
+        if name.trim().is_empty() || value.trim().is_empty() {
+            return self
+                .refuse(format!("the property {name:?} has a blank name or value, which no consumer would see"));
+        }
+        if let Err(error) = properties::check_text("a property name", name) {
+            return self.refuse(error.to_string());
+        }
+        self.set(name, "a property value", value)
+    }
+
+    /// Sets the flag, a number that brokers keep without looking at it. 0 by default.
+    #[must_use]
+    pub fn flag(mut self, flag: i32) -> Self {
+        self.flag = flag;
+        self
+    }
+
+    /// The topic.
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    /// The body.
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// The value of a property, be it the application's or one that a setter made, such as `TAGS`.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        properties::Properties::from(self.properties.as_str()).value(name)
+    }
+
+    pub(crate) fn shared_topic(&self) -> &Arc<str> {
+        &self.topic
+    }
+
+    pub(crate) fn user_flag(&self) -> i32 {
+        self.flag
+    }
+
+    /// The properties as they go on the wire.
+    pub(crate) fn encoded_properties(&self) -> &str {
+        &self.properties
+    }
+
+    /// Gives the message the id that stays the same over all attempts to send it.
+    pub(crate) fn set_unique_id(&mut self, unique_id: &str) {
+        self.properties.reserve_exact(properties::UNIQUE_ID.len() + unique_id.len() + 2);
+        self.append(properties::UNIQUE_ID, unique_id);
+    }
+
+    /// Whether the broker is asked to hold the message back.
+    pub(crate) fn is_delayed(&self) -> bool {
+        self.value(properties::DELAY).is_some()
+    }
+
+    /// Refuses what a broker would refuse, and what would arrive as something else than was meant.
+    ///
+    /// The name of the topic is not looked at: whoever looks up its route does.
+    pub(crate) fn check(&self, max_body_length: usize) -> Result<()> {
+        if let Some(refusal) = &self.refusal {
+            return Err(refusal.clone());
+        }
+        if self.body.is_empty() {
+            return Err(invalid(format!("the message for `{}` has an empty body: brokers refuse it", self.topic)));
+        }
+        if self.body.len() > max_body_length {
+            return Err(Error::new(
+                ErrorKind::MessageTooLarge,
+                format!(
+                    "the message for `{}` has a body of {} bytes, {max_body_length} are allowed: send less, or raise \
+                     `max_message_size` here and `maxMessageSize` on the broker",
+                    self.topic,
+                    self.body.len()
+                ),
+            ));
+        }
+        let properties_length = self.properties.len() + properties::UNIQUE_ID.len() + 2 + id::LENGTH_V6;
+        if properties_length > MAX_PROPERTIES_LENGTH {
+            return Err(Error::new(
+                ErrorKind::MessageTooLarge,
+                format!(
+                    "the message for `{}` has {properties_length} bytes of properties, {MAX_PROPERTIES_LENGTH} are \
+                     allowed: move some into the body",
+                    self.topic
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn set(mut self, name: &str, what: &'static str, value: &str) -> Self {
+        if let Err(error) = properties::check_text(what, value) {
+            return self.refuse(error.to_string());
+        }
+        self.remove(name);
+        if !value.is_empty() {
+            self.append(name, value);
+        }
+        self
+    }
+
+    fn append(&mut self, name: &str, value: &str) {
+        // With the first property comes room for the unique id, so that the string is allocated once.
+        if self.properties.capacity() == 0 {
+            self.properties.reserve(name.len() + value.len() + 64);
+        }
+        self.properties.push_str(name);
+        self.properties.push(properties::NAME_VALUE_SEPARATOR);
+        self.properties.push_str(value);
+        self.properties.push(properties::PROPERTY_SEPARATOR);
+    }
+
+    fn remove(&mut self, name: &str) {
+        let mut start = 0;
+        for property in self.properties.split_inclusive(properties::PROPERTY_SEPARATOR) {
+            if property.strip_prefix(name).is_some_and(|rest| rest.starts_with(properties::NAME_VALUE_SEPARATOR)) {
+                let end = start + property.len();
+                self.properties.replace_range(start..end, "");
+                return;
+            }
+            start += property.len();
+        }
+    }
+
+    fn refuse(mut self, why: String) -> Self {
+        self.refusal.get_or_insert_with(|| invalid(why));
+        self
+    }
+}
+
+/// Shows the length of the body, never the body.
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message")
+            .field("topic", &self.topic)
+            .field("body_length", &self.body.len())
+            .field("properties", &properties::Properties::from(self.properties.as_str()).to_map())
+            .field("flag", &self.flag)
+            .finish()
+    }
+}
+
+/// Checks the name of a topic that is to be sent to.
+pub(crate) fn check_topic_for_sending(topic: &str) -> Result<()> {
+    names::check_topic(topic).map_err(|error| invalid(format!("the topic {topic:?} cannot be used: {error}")))?;
+    if !names::is_sendable(topic) {
+        return Err(invalid(format!("the topic `{topic}` belongs to the broker: clients must not send to it")));
+    }
+    Ok(())
+}
+
+/// Checks the name of a producer or consumer group.
+pub(crate) fn check_group(group: &str) -> Result<()> {
+    const REFUSED: [&str; 2] = ["DEFAULT_PRODUCER", "DEFAULT_CONSUMER"];
+    names::check_group(group).map_err(|error| invalid(format!("the group {group:?} cannot be used: {error}")))?;
+    if REFUSED.contains(&group) {
+        return Err(invalid(format!(
+            "the group `{group}` is a placeholder of other clients: choose a name of your own"
+        )));
+    }
+    Ok(())
+}
+
+fn invalid(message: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
+/// One queue of a topic on one broker. Clones share the names.
+///
+/// Ordered by topic, broker name and number, which is the order in which queues are allocated to consumers.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MessageQueue {
+    topic: Arc<str>,
+    broker: Arc<str>,
+    id: i32,
+}
+
+impl MessageQueue {
+    /// The queue `id` of a topic on the broker of that name.
+    pub fn new(topic: impl Into<Arc<str>>, broker: impl Into<Arc<str>>, id: i32) -> Self {
+        Self { topic: topic.into(), broker: broker.into(), id }
+    }
+
+    /// The topic.
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    /// The broker's name.
+    pub fn broker(&self) -> &str {
+        &self.broker
+    }
+
+    /// The queue's number on that broker, from 0.
+    pub fn id(&self) -> i32 {
+        self.id
+    }
+
+    pub(crate) fn shared_topic(&self) -> &Arc<str> {
+        &self.topic
+    }
+
+    pub(crate) fn shared_broker(&self) -> &Arc<str> {
+        &self.broker
+    }
+}
+
+impl fmt::Display for MessageQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.topic, self.broker, self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: usize = 4 * 1024 * 1024;
+
+    fn kind(message: &Message) -> Option<ErrorKind> {
+        message.check(LIMIT).err().map(|error| error.kind())
+    }
+
+    #[test]
+    fn bodies_of_all_kinds() {
+        let owned = Message::new(String::from("t"), vec![0, 1, 0]);
+        assert_eq!(&owned.body()[..], [0, 1, 0]);
+        assert_eq!(&Message::new("t", "text").body()[..], b"text");
+        assert_eq!(&Message::new("t", Bytes::from_static(b"b")).body()[..], b"b");
+        assert_eq!(kind(&owned), None);
+    }
+
+    #[test]
+    fn properties_are_kept_as_they_go_on_the_wire() {
+        let mut message = Message::new("t", "b")
+            .tag("old")
+            .key("a")
+            .property("größe", "4 €")
+            .keys(["b", "c"])
+            .tag("new")
+            .delay_level(3)
+            .property("größe", "5");
+        message.set_unique_id("ID");
+        assert_eq!(kind(&message), None);
+        assert_eq!(
+            message.encoded_properties(),
+            "KEYS\u{1}a b c\u{2}TAGS\u{1}new\u{2}DELAY\u{1}3\u{2}größe\u{1}5\u{2}UNIQ_KEY\u{1}ID\u{2}"
+        );
+        assert!(message.is_delayed());
+        let bare = message.tag("").delay_level(0);
+        assert_eq!((bare.value("TAGS"), bare.is_delayed()), (None, false));
+    }
+
+    #[test]
+    fn what_would_arrive_as_something_else_is_refused() {
+        let message = || Message::new("t", "b");
+        for refused in [
+            message().tag("a\u{1}b"),
+            message().key("a\u{2}"),
+            message().key("two words"),
+            message().key(""),
+            message().property("a\u{1}", "v"),
+            message().property("a", "v\u{2}"),
+            message().property("", "v"),
+            message().property("a", " "),
+            message().property("UNIQ_KEY", "v"),
+            message().property("TAGS", "v"),
+            Message::new("t", ""),
+        ] {
+            assert_eq!(kind(&refused), Some(ErrorKind::InvalidArgument), "{refused:?}");
+        }
+        let first = message().key("").tag("\u{1}").check(LIMIT).expect_err("two things are wrong");
+        assert!(first.to_string().contains("once per key"), "{first}");
+    }
+
+    #[test]
+    fn sizes_are_bounded() {
+        assert_eq!(kind(&Message::new("t", vec![0; LIMIT])), None);
+        assert_eq!(kind(&Message::new("t", vec![0; LIMIT + 1])), Some(ErrorKind::MessageTooLarge));
+        let properties = |length| Message::new("t", "b").property("p", "x".repeat(length));
+        let most = MAX_PROPERTIES_LENGTH - "p".len() - 2 - "UNIQ_KEY".len() - 2 - id::LENGTH_V6;
+        assert_eq!(kind(&properties(most)), None);
+        assert_eq!(kind(&properties(most + 1)), Some(ErrorKind::MessageTooLarge));
+    }
+
+    #[test]
+    fn names_are_checked() {
+        for topic in ["orders", "%RETRY%g", "TBW102", &"x".repeat(127)] {
+            assert!(check_topic_for_sending(topic).is_ok(), "{topic}");
+        }
+        for topic in ["", "a b", "a.b", "ä", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", &"x".repeat(128)] {
+            let error = check_topic_for_sending(topic).expect_err("refused");
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{topic}");
+        }
+        assert!(check_group("orders-service").is_ok());
+        assert!(check_group("a/b").is_err());
+        assert!(check_group("DEFAULT_PRODUCER").is_err());
+    }
+
+    #[test]
+    fn queues_sort_by_topic_then_broker_then_number() {
+        let mut queues = [("b", "a", 0), ("a", "b", 1), ("a", "a", 10), ("a", "a", 9)]
+            .map(|(topic, broker, id)| MessageQueue::new(topic, broker, id));
+        queues.sort();
+        assert_eq!(queues.map(|queue| queue.to_string()), ["a:a:9", "a:a:10", "a:b:1", "b:a:0"]);
+    }
+
+    #[test]
+    fn debug_hides_the_body() {
+        let shown = format!("{:?}", Message::new("t", "secret").tag("x"));
+        assert!(!shown.contains("secret") && shown.contains("body_length: 6"), "{shown}");
+    }
+}

@@ -1,0 +1,3 @@
+//! Sending messages.
+
+mod queue_choice;
