@@ -119,6 +119,15 @@ impl Env {
         self.sleep_until(self.now() + time)
     }
 
+    /// Awaits a future until a deadline; `None` when the deadline comes first, and the future is dropped.
+    pub async fn within<F: Future>(&self, deadline: Instant, future: F) -> Option<F::Output> {
+        tokio::select! {
+            biased;
+            output = future => Some(output),
+            () = self.sleep_until(deadline) => None,
+        }
+    }
+
     /// 64 random bits.
     pub fn random(&self) -> u64 {
         // SplitMix64: every state is reached once, and its mixing passes the usual statistical tests.

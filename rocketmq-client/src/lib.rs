@@ -7,6 +7,7 @@ pub mod env;
 pub mod error;
 pub mod message;
 pub mod producer;
+pub mod remoting;
 pub mod transport;
 
 pub use config::NameServers;

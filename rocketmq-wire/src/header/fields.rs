@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{binary, json};
+use super::{SerializeType, binary, json};
 use crate::error::DecodeError;
 
 /// The fields of a header, still where the peer put them.
@@ -30,6 +30,34 @@ impl<'a> Fields<'a> {
     #[must_use]
     pub const fn is_present(&self) -> bool {
         !matches!(self.0, Source::Absent)
+    }
+
+    /// The fields as they stand in the header; empty when there are none. [`from_bytes`](Self::from_bytes) is the way back.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        match self.0 {
+            Source::Absent => &[],
+            Source::Json(text) => text.as_bytes(),
+            Source::Binary(bytes) => bytes,
+        }
+    }
+
+    /// Fields kept as bytes, so that a header decoded once need not be decoded again.
+    ///
+    /// Bytes that are no fields are found out when the fields are read.
+    ///
+    /// # Errors
+    ///
+    /// JSON that is not UTF-8.
+    pub fn from_bytes(serialize_type: SerializeType, bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        Ok(Self(match serialize_type {
+            _ if bytes.is_empty() => Source::Absent,
+            SerializeType::Binary => Source::Binary(bytes),
+            SerializeType::Json => Source::Json(std::str::from_utf8(bytes).map_err(|error| DecodeError::NotUtf8 {
+                what: "fields",
+                offset: error.valid_up_to(),
+            })?),
+        }))
     }
 
     /// Calls `visit` with each name and value in the order of the wire; JSON `null` values are left out, numbers and

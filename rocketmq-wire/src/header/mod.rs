@@ -240,6 +240,7 @@ mod tests {
             for serialize_type in [SerializeType::Json, SerializeType::Binary] {
                 let frame = round_trip(serialize_type, &head(310, remark.as_deref()), &request, b"body\0");
                 let fields = frame.decode_header().unwrap().fields;
+                let fields = Fields::from_bytes(serialize_type, fields.as_bytes()).unwrap();
                 prop_assert_eq!(&SendMessageRequestV2::decode_fields(fields).unwrap(), &request);
             }
         }

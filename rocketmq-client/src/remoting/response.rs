@@ -1,0 +1,127 @@
+//! Answers.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rocketmq_wire::header::{DecodeFields, Fields, Header};
+use rocketmq_wire::request::Request;
+use rocketmq_wire::{DecodeError, Frame, ResponseCode, Version};
+
+use crate::error::{Error, ErrorKind, Outcome, Result};
+
+/// An answer: the frame as it came, with its header looked at once and its fields left undecoded.
+///
+/// It keeps the memory that it was read into, which it may share with answers that came at the same time.
+#[derive(Debug, Clone)]
+pub struct Response {
+    frame: Frame,
+    fields: Range<usize>,
+    code: i32,
+    version: Version,
+    has_remark: bool,
+    broker: Arc<str>,
+}
+
+impl Response {
+    pub(super) fn new(frame: Frame, place: Place, broker: Arc<str>) -> Self {
+        let Place { fields, code, version, has_remark, .. } = place;
+        Self { frame, fields, code, version, has_remark, broker }
+    }
+
+    /// The response code.
+    pub fn code(&self) -> ResponseCode {
+        ResponseCode(self.code)
+    }
+
+    /// The version of the server, as it states it.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The address of the server that answered.
+    pub fn broker(&self) -> &str {
+        &self.broker
+    }
+
+    /// The remark, the error text of a refusal. Successes may have one too.
+    pub fn remark(&self) -> Option<String> {
+        if !self.has_remark {
+            return None;
+        }
+        let header = self.frame.decode_header().ok()?;
+        header.head.remark.map(std::borrow::Cow::into_owned)
+    }
+
+    /// The header fields of the answer to a request of type `R`; text borrows from the frame.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Protocol`] when a required field is missing or malformed, as in refusals.
+    pub fn decode<R: Request>(&self) -> Result<R::Response<'_>> {
+        Fields::from_bytes(self.frame.serialize_type, &self.frame.header[self.fields.clone()])
+            .and_then(R::Response::decode_fields)
+            .map_err(|error| self.malformed(error))
+    }
+
+    /// An error that says that this answer cannot be understood, for bodies that callers decode.
+    pub fn malformed(&self, error: DecodeError) -> Error {
+        Error::new(ErrorKind::Protocol, format!("the answer cannot be understood: {error}"))
+            .with_broker(Arc::clone(&self.broker))
+            .with_outcome(Outcome::Unknown)
+            .with_source(error)
+    }
+
+    /// The body; empty when there is none.
+    pub fn body(&self) -> &Bytes {
+        &self.frame.body
+    }
+
+    /// The answer itself when its code is [`ResponseCode::SUCCESS`].
+    ///
+    /// # Errors
+    ///
+    /// What [`error`](Self::error) makes of any other code.
+    pub fn success(self) -> Result<Self> {
+        if self.code() == ResponseCode::SUCCESS { Ok(self) } else { Err(self.error()) }
+    }
+
+    /// The refusal that this answer is, with its code, remark and server.
+    pub fn error(&self) -> Error {
+        Error::from_response(self.code, self.remark().as_deref()).with_broker(Arc::clone(&self.broker))
+    }
+}
+
+/// Where in a frame to find what, and what is needed at once: a header without its borrows.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) fields: Range<usize>,
+    pub(super) code: i32,
+    pub(super) version: Version,
+    pub(super) opaque: i32,
+    pub(super) has_remark: bool,
+    pub(super) is_response: bool,
+    pub(super) is_one_way: bool,
+}
+
+impl Place {
+    pub(super) fn of(frame: &Frame) -> Result<Self, DecodeError> {
+        let Header { head, fields } = frame.decode_header()?;
+        let fields = fields.as_bytes();
+        // Fields lie inside the header, or are an empty slice that lies nowhere.
+        let start = (fields.as_ptr() as usize).checked_sub(frame.header.as_ptr() as usize);
+        let fields = match start {
+            Some(start) if !fields.is_empty() => start..start + fields.len(),
+            _ => 0..0,
+        };
+        Ok(Self {
+            fields,
+            code: head.code,
+            version: head.version,
+            opaque: head.opaque,
+            has_remark: head.remark.is_some(),
+            is_response: head.is_response(),
+            is_one_way: head.is_one_way(),
+        })
+    }
+}
