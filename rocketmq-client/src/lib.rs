@@ -3,6 +3,7 @@
 pub mod backoff;
 mod cluster;
 mod config;
+pub mod consumer;
 pub mod env;
 pub mod error;
 pub mod message;
@@ -11,5 +12,6 @@ pub mod remoting;
 pub mod transport;
 
 pub use config::NameServers;
+pub use consumer::{ConsumeFrom, MessageView};
 pub use error::{Error, ErrorKind, Outcome, Result};
 pub use message::{Message, MessageQueue};

@@ -1,0 +1,192 @@
+//! A message as a handler gets it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use rocketmq_wire::message::{OffsetMessageId, StoredMessage, properties};
+use rocketmq_wire::model::MessageQueue;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The queue that messages were received from.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    pub(crate) queue: MessageQueue,
+    /// Whether it belongs to the retry topic of the consumer's own group, so that messages had another topic first.
+    pub(crate) is_own_retry_topic: bool,
+}
+
+/// A message received from a broker.
+///
+/// Cheap to clone and to pass around: it shares the memory of the answer that it came in, and everything but the body
+/// is read when it is asked for. Keeping one message keeps the whole answer (up to 32 messages) in memory;
+/// [`into_owned`](Self::into_owned) cuts it loose.
+///
+/// ```
+/// # async fn bill(order: &str, body: &[u8]) -> Result<(), std::io::Error> { Ok(()) }
+/// async fn handle(message: rocketmq_native::MessageView) -> Result<(), std::io::Error> {
+///     let order = message.keys().next().unwrap_or_default();
+///     bill(order, &message.body()).await
+/// }
+/// ```
+#[derive(Clone)]
+pub struct MessageView {
+    stored: StoredMessage,
+    /// The body after decompression, where it was compressed.
+    inflated: Option<Bytes>,
+    origin: Arc<Origin>,
+    /// Deliveries that the broker does not know of, because it could not be told of their failure.
+    local_retries: u32,
+}
+
+impl MessageView {
+    pub(crate) fn new(stored: StoredMessage, origin: Arc<Origin>) -> Self {
+        Self { stored, inflated: None, origin, local_retries: 0 }
+    }
+
+    /// Makes the body plain if it is compressed.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Protocol`] when the body is damaged, larger than `limit` bytes, or packed in a way that this build
+    /// does not know.
+    pub(crate) fn inflate(&mut self, limit: usize) -> Result<()> {
+        if rocketmq_wire::message::sys_flag::is_compressed(self.stored.sys_flag()) && self.inflated.is_none() {
+            let body = self.stored.decompressed_body(limit).map_err(|error| {
+                Error::new(ErrorKind::Protocol, format!("the body of message {} cannot be read", self.message_id()))
+                    .with_operation("consume")
+                    .with_source(error)
+            })?;
+            self.inflated = Some(body);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn count_local_retry(&mut self) {
+        self.local_retries = self.local_retries.saturating_add(1);
+    }
+
+    pub(crate) fn stored(&self) -> &StoredMessage {
+        &self.stored
+    }
+
+    /// The topic the message was sent to. For a message that comes again, too: not the group's retry topic, through
+    /// which it came.
+    pub fn topic(&self) -> &str {
+        let original = self.origin.is_own_retry_topic.then(|| self.stored.property(properties::RETRY_TOPIC)).flatten();
+        original.unwrap_or_else(|| self.stored.topic())
+    }
+
+    /// The body; plain, whether or not it travelled compressed. Shares memory, copies nothing.
+    pub fn body(&self) -> Bytes {
+        self.inflated.clone().unwrap_or_else(|| self.stored.body())
+    }
+
+    /// The tag, if the message has one.
+    pub fn tag(&self) -> Option<&str> {
+        self.stored.tags()
+    }
+
+    /// The keys that the message can be found by.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.stored.keys()
+    }
+
+    /// The value of one property: the sender's, or one of RocketMQ's own.
+    pub fn property(&self, name: &str) -> Option<&str> {
+        self.stored.property(name)
+    }
+
+    /// All properties, RocketMQ's own included, in the order in which they were stored.
+    pub fn properties(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.stored.properties().iter()
+    }
+
+    /// The id that the producer gave the message, which stays the same when it is sent or delivered again; the
+    /// [`offset_message_id`](Self::offset_message_id) of a message without one.
+    pub fn message_id(&self) -> Cow<'_, str> {
+        match self.stored.unique_id() {
+            Some(id) => Cow::Borrowed(id),
+            None => Cow::Owned(self.stored.offset_message_id().to_string()),
+        }
+    }
+
+    /// The id that names the stored record by broker and position; another one each time the message is delivered.
+    pub fn offset_message_id(&self) -> OffsetMessageId {
+        self.stored.offset_message_id()
+    }
+
+    /// The name of the broker that delivered the message.
+    pub fn broker_name(&self) -> &str {
+        &self.origin.queue.broker_name
+    }
+
+    /// The queue that delivered the message; one of the retry topic if it comes again.
+    pub fn queue_id(&self) -> i32 {
+        self.origin.queue.queue_id
+    }
+
+    /// The position in that queue.
+    pub fn queue_offset(&self) -> i64 {
+        self.stored.queue_offset()
+    }
+
+    /// How often the message was delivered before and not consumed. 0 the first time.
+    pub fn reconsume_times(&self) -> u32 {
+        u32::try_from(self.stored.reconsume_times()).unwrap_or(0).saturating_add(self.local_retries)
+    }
+
+    /// When the producer made the message, by the producer's clock.
+    pub fn born_time(&self) -> SystemTime {
+        time(self.stored.born_timestamp())
+    }
+
+    /// When the broker stored the message, by the broker's clock.
+    pub fn store_time(&self) -> SystemTime {
+        time(self.stored.store_timestamp())
+    }
+
+    /// The address that the producer sent from.
+    pub fn born_host(&self) -> SocketAddr {
+        self.stored.born_host()
+    }
+
+    /// The address of the broker that stored the message.
+    pub fn store_host(&self) -> SocketAddr {
+        self.stored.store_host()
+    }
+
+    /// The flag that the producer set; 0 unless it did.
+    pub fn flag(&self) -> i32 {
+        self.stored.flag()
+    }
+
+    /// The same message in memory of its own, so that keeping it keeps nothing else.
+    #[must_use]
+    pub fn into_owned(self) -> Self {
+        Self { stored: self.stored.into_owned(), ..self }
+    }
+}
+
+fn time(milliseconds: i64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(milliseconds).unwrap_or(0))
+}
+
+impl fmt::Debug for MessageView {
+    /// Everything that names the message, and never its body.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MessageView")
+            .field("topic", &self.topic())
+            .field("message_id", &self.message_id())
+            .field("broker_name", &self.broker_name())
+            .field("queue_id", &self.queue_id())
+            .field("queue_offset", &self.queue_offset())
+            .field("reconsume_times", &self.reconsume_times())
+            .field("body_bytes", &self.body().len())
+            .finish_non_exhaustive()
+    }
+}
