@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use rocketmq_wire::model::MessageQueue;
+use crate::message::MessageQueue;
 
 /// The queues that `own_id` reads when the members `client_ids` share `queues`, both sorted by the functions below.
 ///
@@ -27,9 +27,9 @@ pub(crate) fn sort_client_ids(client_ids: &mut [String]) {
 /// Sorts queues as every member does before it allocates.
 pub(crate) fn sort_queues(queues: &mut [MessageQueue]) {
     queues.sort_by(|a, b| {
-        java_order(&a.topic, &b.topic)
-            .then_with(|| java_order(&a.broker_name, &b.broker_name))
-            .then_with(|| a.queue_id.cmp(&b.queue_id))
+        java_order(a.topic(), b.topic())
+            .then_with(|| java_order(a.broker(), b.broker()))
+            .then_with(|| a.id().cmp(&b.id()))
     });
 }
 
@@ -58,12 +58,8 @@ mod tests {
     const GOLDEN: &str = include_str!("../../tests/golden/allocate_average.jsonl");
 
     fn queue(text: &str) -> MessageQueue {
-        let (broker_name, queue_id) = text.split_once(':').expect("broker:queue");
-        MessageQueue {
-            topic: "TopicTest".to_owned(),
-            broker_name: broker_name.to_owned(),
-            queue_id: queue_id.parse().expect("a number"),
-        }
+        let (broker, id) = text.split_once(':').expect("broker:queue");
+        MessageQueue::new("TopicTest", broker, id.parse().expect("a number"))
     }
 
     fn strings(list: &Value) -> Vec<String> {
@@ -107,7 +103,7 @@ mod tests {
             let all: Vec<_> = (0..queues as i32).map(|id| queue(&format!("b:{id}"))).collect();
             let ids: Vec<_> = (0..members).map(|id| format!("client-{id}")).collect();
             let mut read: Vec<_> = ids.iter().flat_map(|id| average(id, &ids, all.clone())).collect();
-            read.sort_by_key(|queue| queue.queue_id);
+            read.sort_by_key(MessageQueue::id);
             prop_assert_eq!(read, all);
         }
 

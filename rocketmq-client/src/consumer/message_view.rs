@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use crate::message::MessageQueue;
 use bytes::Bytes;
 use rocketmq_wire::message::{OffsetMessageId, StoredMessage, properties};
-use rocketmq_wire::model::MessageQueue;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -122,12 +122,12 @@ impl MessageView {
 
     /// The name of the broker that delivered the message.
     pub fn broker_name(&self) -> &str {
-        &self.origin.queue.broker_name
+        self.origin.queue.broker()
     }
 
     /// The queue that delivered the message; one of the retry topic if it comes again.
     pub fn queue_id(&self) -> i32 {
-        self.origin.queue.queue_id
+        self.origin.queue.id()
     }
 
     /// The position in that queue.

@@ -53,10 +53,10 @@ impl<'a> Fields<'a> {
         Ok(Self(match serialize_type {
             _ if bytes.is_empty() => Source::Absent,
             SerializeType::Binary => Source::Binary(bytes),
-            SerializeType::Json => Source::Json(std::str::from_utf8(bytes).map_err(|error| DecodeError::NotUtf8 {
-                what: "fields",
-                offset: error.valid_up_to(),
-            })?),
+            SerializeType::Json => Source::Json(
+                std::str::from_utf8(bytes)
+                    .map_err(|error| DecodeError::NotUtf8 { what: "fields", offset: error.valid_up_to() })?,
+            ),
         }))
     }
 
