@@ -1,1 +1,4 @@
 //! A RocketMQ name server and broker to test against.
+
+pub mod clock;
+pub mod store;

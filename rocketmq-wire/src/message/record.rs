@@ -15,6 +15,7 @@
 //! | properties length, properties | 2 + n |
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{Ordering, compiler_fence};
 
 use crate::error::EncodeError;
 use crate::message::sys_flag;
@@ -172,6 +173,9 @@ impl Record<'_> {
 
     /// Writes the record to the front of `out` and returns its size; the body's CRC is computed here.
     ///
+    /// The size, which is what makes a record exist, is written last: if `out` is a mapped file and the process is
+    /// killed meanwhile, readers of the file see either no record or the whole.
+    ///
     /// Nothing is written to `out` when an error is returned.
     ///
     /// # Errors
@@ -183,8 +187,8 @@ impl Record<'_> {
         let Some(out) = out.get_mut(..size) else {
             return Err(EncodeError::NoRoom { what: "the record", needed: size, available });
         };
-        let mut out = Cursor { rest: out };
-        out.i32(size as i32);
+        let (size_field, rest) = out.split_at_mut(4);
+        let mut out = Cursor { rest };
         out.i32(self.version.magic());
         out.i32(body_crc(self.body) as i32);
         out.i32(self.queue_id);
@@ -207,6 +211,7 @@ impl Record<'_> {
         out.put(self.topic.as_bytes());
         out.put(&(self.properties.len() as u16).to_be_bytes());
         out.put(self.properties);
+        write_last(size_field, size as i32);
         Ok(size)
     }
 }
@@ -230,10 +235,16 @@ pub fn encode_end_of_file(out: &mut [u8]) -> Result<(), EncodeError> {
     if available < END_OF_FILE_SIZE {
         return Err(EncodeError::NoRoom { what: "the filler", needed: END_OF_FILE_SIZE, available });
     }
-    let mut out = Cursor { rest: out };
-    out.i32(size);
-    out.i32(MAGIC_END_OF_FILE);
+    let (size_field, rest) = out.split_at_mut(4);
+    Cursor { rest }.i32(MAGIC_END_OF_FILE);
+    write_last(size_field, size);
     Ok(())
+}
+
+/// Writes the size after everything else of the record, in the order that a killed process leaves behind.
+fn write_last(size_field: &mut [u8], size: i32) {
+    compiler_fence(Ordering::Release);
+    size_field.copy_from_slice(&size.to_be_bytes());
 }
 
 /// Size of a host in a record. Java turns IPv4-mapped addresses into IPv4 ones, so they count as such.

@@ -1,0 +1,50 @@
+//! The settings of a store.
+
+use crate::store::schedule::DelayLevels;
+
+/// The settings of a store; the defaults are those of Apache's broker where it has them.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct StoreConfig {
+    /// Size of a commit log file in bytes (`mappedFileSizeCommitLog`). Default 1 GiB on disk, sparse, and 64 MiB in
+    /// memory. A store that exists keeps the size of its files.
+    pub commit_log_file_size: usize,
+    /// Entries of 20 bytes in a file of a consume queue. Default 300,000 (`mappedFileSizeConsumeQueue` is the size in
+    /// bytes). A store that exists keeps the size of its files.
+    pub consume_queue_file_entries: usize,
+    /// Largest body in bytes (`maxMessageSize`). Default 4 MiB. A whole record or batch may have 64 KiB more.
+    pub max_message_size: usize,
+    /// Most messages that one read returns (`maxTransferCountOnMessageInMemory`). Default 32.
+    pub max_transfer_count: usize,
+    /// Most bytes that one read returns, unless its first message is larger
+    /// (`maxTransferBytesOnMessageInMemory`). Default 256 KiB.
+    pub max_transfer_bytes: usize,
+    /// Milliseconds between two flushes of the commit log to disk (`flushIntervalCommitLog`). Default 500.
+    pub flush_interval_ms: u64,
+    /// The delays of the levels, from level 1 on (`messageDelayLevel`). Default Apache's 18 levels.
+    pub delay_levels: DelayLevels,
+    /// Where a read beyond the end of a queue whose smallest offset is 0 is sent on to: its beginning, as 4.4 does,
+    /// or its end, as later versions do. Default false, the end.
+    pub overflow_restarts_at_zero: bool,
+}
+
+impl StoreConfig {
+    /// The defaults for a store in memory.
+    pub fn memory() -> Self {
+        StoreConfig { commit_log_file_size: 64 << 20, ..Self::disk() }
+    }
+
+    /// The defaults for a store in a directory.
+    pub fn disk() -> Self {
+        StoreConfig {
+            commit_log_file_size: 1 << 30,
+            consume_queue_file_entries: 300_000,
+            max_message_size: 4 << 20,
+            max_transfer_count: 32,
+            max_transfer_bytes: 256 << 10,
+            flush_interval_ms: 500,
+            delay_levels: DelayLevels::default(),
+            overflow_restarts_at_zero: false,
+        }
+    }
+}

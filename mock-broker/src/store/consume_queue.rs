@@ -1,0 +1,191 @@
+//! A consume queue: which records of the log belong to one queue of a topic, in order.
+//!
+//! An entry has 20 bytes: physical offset (8), size (4) and tags code (8), big-endian. Entry n of a queue is its
+//! message with queue offset n. A queue whose beginning was lost starts with blank entries (offset 0, size
+//! 0x7FFFFFFF, tags code 0) up to its first message.
+
+use crate::store::error::StoreError;
+use crate::store::file_sequence::FileSequence;
+
+/// Size of an entry in bytes.
+pub(super) const ENTRY_SIZE: usize = 20;
+
+/// Where one message of a queue is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// The record's physical offset.
+    pub(super) physical_offset: u64,
+    /// The record's size in bytes.
+    pub(super) size: u32,
+    /// Hash of the tag; in the queues of delayed messages the time of delivery in milliseconds since 1970.
+    pub(super) tags_code: i64,
+}
+
+impl Entry {
+    /// Stands for messages that were before the queue's first one.
+    pub(super) const BLANK: Entry = Entry { physical_offset: 0, size: 0x7FFF_FFFF, tags_code: 0 };
+
+    /// Returns whether the entry stands for no message.
+    pub(super) fn is_blank(&self) -> bool {
+        *self == Self::BLANK
+    }
+
+    pub(super) fn encode(&self) -> [u8; ENTRY_SIZE] {
+        let mut bytes = [0; ENTRY_SIZE];
+        bytes[..8].copy_from_slice(&self.physical_offset.to_be_bytes());
+        bytes[8..12].copy_from_slice(&self.size.to_be_bytes());
+        bytes[12..].copy_from_slice(&self.tags_code.to_be_bytes());
+        bytes
+    }
+
+    pub(super) fn decode(bytes: &[u8; ENTRY_SIZE]) -> Entry {
+        let [o0, o1, o2, o3, o4, o5, o6, o7, s0, s1, s2, s3, tags_code @ ..] = *bytes;
+        Entry {
+            physical_offset: u64::from_be_bytes([o0, o1, o2, o3, o4, o5, o6, o7]),
+            size: u32::from_be_bytes([s0, s1, s2, s3]),
+            tags_code: i64::from_be_bytes(tags_code),
+        }
+    }
+}
+
+/// One queue of a topic.
+#[derive(Debug)]
+pub(super) struct ConsumeQueue {
+    files: FileSequence,
+    /// Queue offset of the first entry that stands for a message.
+    min_offset: u64,
+    /// Queue offset of the next message to be put; ahead of the entries by what is not dispatched yet.
+    next_offset: u64,
+}
+
+impl ConsumeQueue {
+    /// A queue over `files`, whose first message is `min_offset`.
+    pub(super) fn new(files: FileSequence, min_offset: u64) -> Self {
+        let end = files.end() / ENTRY_SIZE as u64;
+        ConsumeQueue { files, min_offset: min_offset.min(end), next_offset: end }
+    }
+
+    /// Replaces the queue offset of the oldest message.
+    pub(super) fn starting_at(self, min_offset: u64) -> Self {
+        Self::new(self.files, min_offset)
+    }
+
+    /// Returns the queue offset of the oldest message.
+    pub(super) fn min_offset(&self) -> u64 {
+        self.min_offset
+    }
+
+    /// Returns the queue offset after the newest dispatched message.
+    pub(super) fn max_offset(&self) -> u64 {
+        self.files.end() / ENTRY_SIZE as u64
+    }
+
+    /// Returns the queue offset that the next message gets.
+    pub(super) fn next_offset(&self) -> u64 {
+        self.next_offset
+    }
+
+    /// Gives out the next `count` queue offsets.
+    pub(super) fn advance(&mut self, count: u64) {
+        self.next_offset += count;
+    }
+
+    /// Makes sure that `count` more messages can be entered without running out of space.
+    ///
+    /// # Errors
+    ///
+    /// As [`FileSequence::reserve`] and [`FileSequence::roll`].
+    pub(super) fn reserve(&mut self, count: usize) -> Result<(), StoreError> {
+        let pending = usize::try_from(self.next_offset - self.max_offset()).unwrap_or(usize::MAX);
+        if self.files.remaining() == 0 {
+            self.files.roll()?;
+        }
+        self.files.reserve(pending.saturating_add(count).saturating_mul(ENTRY_SIZE))
+    }
+
+    /// Enters a message, unless the queue has its offset already, and returns whether it did.
+    ///
+    /// The first message of an empty queue may have any offset; later ones must follow each other.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be extended or created, or when messages before this one are missing.
+    pub(super) fn append(&mut self, queue_offset: u64, entry: Entry) -> Result<bool, StoreError> {
+        let expected = self.max_offset();
+        if queue_offset < expected {
+            return Ok(false);
+        }
+        if queue_offset > expected {
+            self.start_at(queue_offset)?;
+        }
+        self.push(entry)?;
+        self.next_offset = self.next_offset.max(queue_offset + 1);
+        Ok(true)
+    }
+
+    /// Lets an empty queue begin at `queue_offset`: its file is filled with blank entries up to there.
+    fn start_at(&mut self, queue_offset: u64) -> Result<(), StoreError> {
+        let at = queue_offset.checked_mul(ENTRY_SIZE as u64).filter(|&at| i64::try_from(at).is_ok());
+        let (Some(at), true) = (at, self.files.is_empty() || self.files.end() == self.files.start()) else {
+            let expected = self.max_offset();
+            return Err(StoreError::new(format!("queue offset {queue_offset} does not follow {expected}")));
+        };
+        if self.files.is_empty() {
+            self.files.start_at(at);
+        }
+        while self.files.end() < at {
+            self.push(Entry::BLANK)?;
+        }
+        self.min_offset = queue_offset;
+        Ok(())
+    }
+
+    fn push(&mut self, entry: Entry) -> Result<(), StoreError> {
+        if self.files.remaining() == 0 {
+            self.files.roll()?;
+        }
+        self.files.append(ENTRY_SIZE, |_, bytes| bytes.copy_from_slice(&entry.encode()))?;
+        Ok(())
+    }
+
+    /// Returns the entry of a message; none if the queue does not have it.
+    pub(super) fn entry(&self, queue_offset: u64) -> Option<Entry> {
+        let bytes = self.files.read(queue_offset.checked_mul(ENTRY_SIZE as u64)?, ENTRY_SIZE)?;
+        Some(Entry::decode(bytes.first_chunk()?))
+    }
+
+    /// Returns the queue offset of the first entry in the file after the one of `queue_offset`.
+    pub(super) fn next_file(&self, queue_offset: u64) -> u64 {
+        let entries = (self.files.file_size() / ENTRY_SIZE) as u64;
+        queue_offset - queue_offset % entries + entries
+    }
+
+    /// Walks the entries from `queue_offset` on.
+    pub(super) fn entries(&self, queue_offset: u64) -> Entries<'_> {
+        Entries { queue: self, next: queue_offset, chunk: &[] }
+    }
+}
+
+/// The entries of a queue in order, with their queue offsets.
+#[derive(Debug)]
+pub(super) struct Entries<'a> {
+    queue: &'a ConsumeQueue,
+    next: u64,
+    /// What is left of the file being read.
+    chunk: &'a [u8],
+}
+
+impl Iterator for Entries<'_> {
+    type Item = (u64, Entry);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.chunk.is_empty() {
+            self.chunk = self.queue.files.read_to_end(self.next.checked_mul(ENTRY_SIZE as u64)?)?;
+        }
+        let (entry, rest) = self.chunk.split_first_chunk::<ENTRY_SIZE>()?;
+        self.chunk = rest;
+        let offset = self.next;
+        self.next += 1;
+        Some((offset, Entry::decode(entry)))
+    }
+}

@@ -1,0 +1,307 @@
+//! The store: the messages of a broker, in Apache's layout, in memory or in a directory.
+//!
+//! ```text
+//! put -> commit_log -> dispatch -> consume_queue -> get
+//! ```
+//!
+//! A [`Store`] has one owner, takes time as an argument and never waits: on disk, a second thread writes to the disk
+//! what was committed ([`StoreConfig::flush_interval_ms`]). What was put survives the end of the process, however it
+//! ends; a power failure may cost what was not flushed.
+//!
+//! ```
+//! use rocketmq_mock_broker::store::{PutMessage, Store, StoreConfig};
+//!
+//! let mut store = Store::memory(StoreConfig::memory());
+//! let host = "127.0.0.1:10911".parse().unwrap();
+//! let message = PutMessage {
+//!     topic: "orders",
+//!     queue_id: 0,
+//!     flag: 0,
+//!     sys_flag: 0,
+//!     born_timestamp: 0,
+//!     born_host: host,
+//!     store_host: host,
+//!     reconsume_times: 0,
+//!     prepared_transaction_offset: 0,
+//!     body: b"hi",
+//!     properties: b"",
+//! };
+//! let outcome = store.put(1_700_000_000_000, &message)?;
+//! store.dispatch(&mut |arrival| assert_eq!(arrival.topic, "orders"))?;
+//! let found = store.get("orders", 0, outcome.queue_offset, 32, usize::MAX, &|_tags_code| true);
+//! assert_eq!(found.messages.len(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod commit_log;
+mod config;
+mod config_file;
+mod consume_queue;
+mod delay_offsets;
+mod directory;
+mod dispatch;
+mod error;
+mod file_sequence;
+mod flush;
+mod get;
+mod mapped_file;
+mod offset_by_time;
+mod platform;
+mod put;
+mod queues;
+mod recovery;
+mod schedule;
+
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rocketmq_wire::message::RecordView;
+
+pub use config::StoreConfig;
+pub use config_file::ConfigFile;
+pub use dispatch::Arrival;
+pub use error::{PutError, StoreError};
+pub use get::{GetOutcome, GetStatus, MessageFilter};
+pub use offset_by_time::Boundary;
+pub use put::{BatchOutcome, PutMessage, PutOutcome};
+pub use schedule::{DelayLevels, DelayLevelsError, Delivered};
+
+use commit_log::CommitLog;
+use directory::StoreDirectory;
+use dispatch::Dispatch;
+use file_sequence::{FileSequence, Layout};
+use flush::Flusher;
+use mapped_file::Reservation;
+use queues::Queues;
+use schedule::Schedule;
+
+/// The messages of a broker. Dropping it without [`close`](Self::close) is like killing the process: nothing that was
+/// put is lost, but the next one to open the directory looks at its last files.
+#[derive(Debug)]
+pub struct Store {
+    config: StoreConfig,
+    log: CommitLog,
+    queues: Queues,
+    dispatch: Dispatch,
+    schedule: Schedule,
+    disk: Option<Disk>,
+}
+
+/// What only a store on disk has. The thread ends before the directory is let go of.
+#[derive(Debug)]
+struct Disk {
+    flusher: Flusher,
+    directory: StoreDirectory,
+}
+
+impl Store {
+    /// A store in memory; it takes no room before it is used, and is gone with its last message slice.
+    pub fn memory(config: StoreConfig) -> Store {
+        // Memory is taken page by page; touching the next few at once saves faults.
+        let reservation = Reservation { first: 64 << 10, largest: 1 << 20, prefault: true };
+        let layout = Layout { directory: None, file_size: config.commit_log_file_size, reservation, registry: None };
+        Store {
+            log: CommitLog::new(FileSequence::new(layout, 0)),
+            queues: Queues::new(None, config.consume_queue_file_entries, None),
+            dispatch: Dispatch::from(0),
+            schedule: Schedule::new(config.delay_levels.clone(), Vec::new()),
+            disk: None,
+            config,
+        }
+    }
+
+    /// Opens the store in a directory, which is created if it does not exist.
+    ///
+    /// A store that Apache's broker left is taken over, and the other way round. A store that was not closed is
+    /// looked through from its third-last log file on: torn data at the end is cut off, missing queue entries are
+    /// made.
+    ///
+    /// # Errors
+    ///
+    /// When somebody else has the store open (the error names the process), when the directory cannot be read or
+    /// written, or when files are missing between others.
+    pub fn open(directory: &Path, config: StoreConfig) -> Result<Store, StoreError> {
+        let directory = StoreDirectory::acquire(directory)?;
+        let flusher = Flusher::start(Duration::from_millis(config.flush_interval_ms.max(1)))?;
+        let log_layout = Layout {
+            directory: Some(directory.commit_log()),
+            file_size: config.commit_log_file_size,
+            reservation: Reservation { first: 1 << 20, largest: 4 << 20, prefault: true },
+            registry: Some(flusher.log_registry()),
+        };
+        let found = recovery::open_log(log_layout, &directory.commit_log(), directory.was_closed())?;
+        let log = CommitLog::new(found.files);
+        let registry = Some(flusher.queue_registry());
+        let mut queues = Queues::new(Some(directory.consume_queues()), config.consume_queue_file_entries, registry);
+        let kept = log.min_offset()..log.max_offset();
+        let dispatched =
+            recovery::open_queues(&mut queues, &directory.consume_queues(), kept, directory.was_closed())?;
+        let from = if directory.was_closed() { dispatched } else { dispatched.min(found.suspect_from) };
+        let disk = Disk { flusher, directory };
+        let offsets = disk.config_file(delay_offsets::FILE).load(delay_offsets::parse)?.unwrap_or_default();
+        let mut store = Store {
+            log,
+            queues,
+            dispatch: Dispatch::from(from),
+            schedule: Schedule::new(config.delay_levels.clone(), offsets),
+            disk: Some(disk),
+            config,
+        };
+        if let Err(error) = store.dispatch(&mut |_| {}) {
+            tracing::warn!(%error, "the consume queues do not fit the commit log; they are made anew");
+            store.rebuild_queues()?;
+        }
+        Ok(store)
+    }
+
+    /// Makes all queues anew from the log.
+    fn rebuild_queues(&mut self) -> Result<(), StoreError> {
+        self.queues.clear();
+        if let Some(disk) = &self.disk {
+            let path = disk.directory.consume_queues();
+            std::fs::remove_dir_all(&path).map_err(StoreError::io("cannot remove the consume queues", &path))?;
+        }
+        self.dispatch = Dispatch::from(self.log.min_offset());
+        self.dispatch(&mut |_| {})
+    }
+
+    /// Enters what was put since the last call into the queues, where it can be read, and tells `on_arrival` about
+    /// each message in the order of the log.
+    ///
+    /// # Errors
+    ///
+    /// When a queue has no space. Messages are kept back then, and tried again by the next call.
+    pub fn dispatch(&mut self, on_arrival: &mut dyn FnMut(Arrival<'_>)) -> Result<(), StoreError> {
+        self.dispatch.run(&self.log, &mut self.queues, self.schedule.levels(), on_arrival)
+    }
+
+    /// Returns how many bytes of the log are not dispatched yet.
+    pub fn dispatch_behind(&self) -> u64 {
+        self.log.max_offset() - self.dispatch.position()
+    }
+
+    /// Returns the settings.
+    pub fn config(&self) -> &StoreConfig {
+        &self.config
+    }
+
+    /// Returns the queue offset of a queue's oldest message, 0 if it never had one.
+    pub fn min_offset(&self, topic: &str, queue_id: i32) -> u64 {
+        self.queues.queue(topic, queue_id).map_or(0, |queue| queue.min_offset())
+    }
+
+    /// Returns the queue offset after a queue's newest message, 0 if it never had one.
+    pub fn max_offset(&self, topic: &str, queue_id: i32) -> u64 {
+        self.queues.queue(topic, queue_id).map_or(0, |queue| queue.max_offset())
+    }
+
+    /// Returns when a queue's oldest message was stored, in milliseconds since 1970; none if it has no message.
+    pub fn earliest_store_time(&self, topic: &str, queue_id: i32) -> Option<i64> {
+        self.store_time_at(topic, queue_id, self.min_offset(topic, queue_id))
+    }
+
+    /// Returns when the oldest message of the log was stored, in milliseconds since 1970; none if it has no message.
+    pub fn earliest_message_time(&self) -> Option<i64> {
+        let record = self.log.read_to_end(self.log.min_offset())?;
+        Some(RecordView::parse(record).ok()?.store_timestamp())
+    }
+
+    /// Returns the physical offset of the oldest byte of the log.
+    pub fn min_physical_offset(&self) -> u64 {
+        self.log.min_offset()
+    }
+
+    /// Returns the physical offset after the newest byte of the log.
+    pub fn max_physical_offset(&self) -> u64 {
+        self.log.max_offset()
+    }
+
+    /// Returns the topics that have, or had, a message, in alphabetical order.
+    pub fn topics(&self) -> Vec<&str> {
+        self.queues.topics()
+    }
+
+    /// Returns the ids of a topic's queues that have, or had, a message, in ascending order.
+    pub fn queue_ids(&self, topic: &str) -> impl Iterator<Item = i32> {
+        self.queues.of_topic(topic).map(|(queue_id, _)| queue_id)
+    }
+
+    /// Appends bytes of another store's log as they are and returns where the log ends then. Whole records among them
+    /// can be read after the next [`dispatch`](Self::dispatch). An empty log may begin at the start of any file.
+    ///
+    /// # Errors
+    ///
+    /// [`PutError::NotContiguous`] if `offset` is not where the log ends, [`PutError::NoSpace`] or
+    /// [`PutError::Failed`] if a file cannot be extended; the log ends with a whole file then.
+    pub fn append_raw(&mut self, offset: u64, bytes: &[u8]) -> Result<u64, PutError> {
+        let was_empty = self.log.min_offset() == self.log.max_offset();
+        let end = self.log.append_raw(offset, bytes)?;
+        if was_empty {
+            self.dispatch = Dispatch::from(self.log.min_offset());
+        }
+        Ok(end)
+    }
+
+    /// Returns at most `limit` bytes of the log as they are, from `offset` on and from one file; none at the end of
+    /// the log.
+    pub fn read_raw(&self, offset: u64, limit: usize) -> Option<Bytes> {
+        self.log.read_raw(offset, limit)
+    }
+
+    /// Returns a settings file of the store, such as `topics.json`; of a store in memory it holds nothing.
+    pub fn config_file(&self, name: &str) -> ConfigFile {
+        match &self.disk {
+            Some(disk) => disk.config_file(name),
+            None => ConfigFile::in_memory(),
+        }
+    }
+
+    /// Saves how far delayed messages were delivered, if that changed. What was delivered since the last call is
+    /// delivered again if the process is killed, so call it every few seconds. `now` is in milliseconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// As [`ConfigFile::persist`].
+    pub fn save_delivery_progress(&mut self, now: i64) -> Result<(), StoreError> {
+        if self.schedule.take_changed() {
+            let text = delay_offsets::write(self.schedule.offsets(), now);
+            self.config_file(delay_offsets::FILE).persist(text)?;
+        }
+        Ok(())
+    }
+
+    /// Returns how far each level of delayed messages was delivered: the next queue offset of level 1, 2, ..
+    pub fn delivery_progress(&self) -> &[u64] {
+        self.schedule.offsets()
+    }
+
+    /// Waits until everything put so far is on disk; nothing to wait for in memory.
+    pub fn flush(&self) {
+        if let Some(disk) = &self.disk {
+            disk.flusher.flush();
+        }
+    }
+
+    /// Saves what is to be saved, waits until everything is on disk, and marks the store as closed. `now` is in
+    /// milliseconds since 1970. Message slices that were handed out stay valid.
+    ///
+    /// # Errors
+    ///
+    /// When the directory cannot be written; what was put is safe nevertheless.
+    pub fn close(mut self, now: i64) -> Result<(), StoreError> {
+        self.dispatch(&mut |_| {})?;
+        self.save_delivery_progress(now)?;
+        self.flush();
+        match &self.disk {
+            Some(disk) => disk.directory.mark_closed(),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Disk {
+    fn config_file(&self, name: &str) -> ConfigFile {
+        ConfigFile::on_disk(self.directory.config(name), self.flusher.persister())
+    }
+}

@@ -1,0 +1,253 @@
+//! Opens what a store left on disk: finds where its data ends, cuts off what is torn, and brings the queues up to date.
+//!
+//! A killed process loses nothing that was committed, because mapped pages belong to the operating system; only
+//! the record being written can be torn. A power failure can lose what was not flushed, at most the last seconds.
+//! So it is enough to look at the last files, and to dispatch again what is in them.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use rocketmq_wire::message::stored::LogEntry;
+
+use crate::store::consume_queue::{ConsumeQueue, ENTRY_SIZE, Entry};
+use crate::store::error::StoreError;
+use crate::store::file_sequence::{FileSequence, Layout, Listing, file_path};
+use crate::store::queues::Queues;
+
+/// How many of the last files are looked at after a store was not closed.
+const SUSPECT_FILES: usize = 3;
+/// A size beyond this is no record, whatever follows it.
+const LARGEST_RECORD: usize = 256 << 20;
+
+/// The commit log as it was found.
+#[derive(Debug)]
+pub(super) struct FoundLog {
+    pub(super) files: FileSequence,
+    /// Where the files begin that were looked at, which are the ones to dispatch again if the store was not closed.
+    pub(super) suspect_from: u64,
+}
+
+/// Opens the log's files: those in which it ends are read, and everything from the first byte that is no record on is
+/// cut off.
+///
+/// # Errors
+///
+/// When files cannot be read or cut, or do not make a sequence.
+pub(super) fn open_log(mut layout: Layout, directory: &Path, was_closed: bool) -> Result<FoundLog, StoreError> {
+    let listing = Listing::read(directory)?;
+    let Some(&first) = listing.bases.first() else {
+        return Ok(FoundLog { files: FileSequence::new(layout, 0), suspect_from: 0 });
+    };
+    adopt_size(&mut layout, &listing, directory);
+    let suspects = if was_closed { 1 } else { SUSPECT_FILES };
+    let suspect = listing.bases.len().saturating_sub(suspects);
+    let mut last = suspect;
+    let mut written = 0;
+    for (index, &base) in listing.bases.iter().enumerate().skip(suspect) {
+        let found = end_of_records(&file_path(directory, base), base)?;
+        (last, written) = (index, found.written);
+        if !found.is_full {
+            break;
+        }
+    }
+    cut(directory, &listing, last, written)?;
+    let files = FileSequence::existing(layout, first, last + 1, written);
+    Ok(FoundLog { files, suspect_from: listing.bases[suspect] })
+}
+
+/// Where the records of one file end.
+struct EndOfRecords {
+    written: usize,
+    /// Whether a filler ends the file, so that the log goes on in the next one.
+    is_full: bool,
+}
+
+/// Reads a log file record by record up to the first thing that is none.
+///
+/// Reads, not maps: on a full disk a hole in the file cannot be mapped in.
+fn end_of_records(path: &Path, base: u64) -> Result<EndOfRecords, StoreError> {
+    let read = || {
+        let file = File::open(path)?;
+        let size = file.metadata()?.len() as usize;
+        let mut reader = BufReader::with_capacity(256 << 10, file);
+        let mut record = Vec::new();
+        let mut at = 0;
+        while at < size {
+            record.clear();
+            reader.by_ref().take(8).read_to_end(&mut record)?;
+            let length = record.first_chunk::<4>().map_or(0, |length| i32::from_be_bytes(*length));
+            let length = usize::try_from(length).unwrap_or(0);
+            match LogEntry::parse(&record) {
+                Ok(LogEntry::EndOfFile { .. }) => return Ok(EndOfRecords { written: size, is_full: true }),
+                Ok(LogEntry::Unwritten) => break,
+                _ if length > size - at || length > LARGEST_RECORD => break,
+                _ => {}
+            }
+            reader.by_ref().take(length.saturating_sub(record.len()) as u64).read_to_end(&mut record)?;
+            match LogEntry::parse(&record) {
+                Ok(LogEntry::Record(found))
+                    if u64::try_from(found.physical_offset()) == Ok(base + at as u64)
+                        && found.verify_crc().is_ok() => {}
+                _ => break,
+            }
+            at += length;
+        }
+        Ok(EndOfRecords { written: at, is_full: false })
+    };
+    read().map_err(StoreError::io("cannot read the commit log", path))
+}
+
+/// Opens all queues, cut where they point beyond the log's end, and returns the physical offset that follows the last
+/// record that any of them has.
+///
+/// # Errors
+///
+/// When files cannot be read or cut, or do not make a sequence.
+pub(super) fn open_queues(
+    queues: &mut Queues,
+    directory: &Path,
+    log: std::ops::Range<u64>,
+    was_closed: bool,
+) -> Result<u64, StoreError> {
+    let mut dispatched = log.start;
+    for (topic, path) in directories(directory)? {
+        for (queue_id, path) in directories(&path)? {
+            let Ok(queue_id) = queue_id.parse::<i32>() else { continue };
+            let mut layout = queues.layout(&topic, queue_id);
+            let listing = Listing::read(&path)?;
+            let Some(&first) = listing.bases.first() else { continue };
+            if listing.file_size % ENTRY_SIZE != 0 {
+                return Err(StoreError::at("files of a consume queue do not hold whole entries of 20 bytes", &path));
+            }
+            adopt_size(&mut layout, &listing, &path);
+            let suspects = if was_closed { 1 } else { SUSPECT_FILES };
+            let suspect = listing.bases.len().saturating_sub(suspects);
+            let (mut last, mut written) = (suspect, 0);
+            for (index, &base) in listing.bases.iter().enumerate().skip(suspect) {
+                let end = end_of_entries(&file_path(&path, base), log.end)?;
+                (last, written) = (index, end.written);
+                dispatched = dispatched.max(end.dispatched);
+                if end.written < listing.file_size {
+                    break;
+                }
+            }
+            cut(&path, &listing, last, written)?;
+            let files = FileSequence::existing(layout, first, last + 1, written);
+            let queue = ConsumeQueue::new(files, 0);
+            let min = first_message(&queue, first / ENTRY_SIZE as u64, log.start);
+            queues.insert(&topic, queue_id, queue.starting_at(min));
+        }
+    }
+    Ok(dispatched)
+}
+
+struct EndOfEntries {
+    written: usize,
+    /// Physical offset after the last record entered.
+    dispatched: u64,
+}
+
+/// Reads a queue's file entry by entry up to the first that is none, or that points beyond the log.
+fn end_of_entries(path: &Path, log_end: u64) -> Result<EndOfEntries, StoreError> {
+    let read = || {
+        let mut reader = BufReader::with_capacity(64 << 10, File::open(path)?);
+        let mut bytes = [0; ENTRY_SIZE];
+        let mut end = EndOfEntries { written: 0, dispatched: 0 };
+        loop {
+            match reader.read_exact(&mut bytes) {
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(end),
+                other => other?,
+            }
+            let entry = Entry::decode(&bytes);
+            if !entry.is_blank() {
+                let after = entry.physical_offset.checked_add(u64::from(entry.size));
+                match after {
+                    Some(after) if entry.size > 0 && after <= log_end && after > end.dispatched => {
+                        end.dispatched = after;
+                    }
+                    _ => return Ok(end),
+                }
+            }
+            end.written += ENTRY_SIZE;
+        }
+    };
+    read().map_err(StoreError::io("cannot read a consume queue", path))
+}
+
+/// Returns the queue offset of the first message that the log still has; entries go from the oldest record on.
+fn first_message(queue: &ConsumeQueue, from: u64, log_start: u64) -> u64 {
+    let gone = |entry: Entry| entry.is_blank() || entry.physical_offset < log_start;
+    let (mut low, mut high) = (from, queue.max_offset());
+    if queue.entry(low).is_none_or(|entry| !gone(entry)) {
+        return low;
+    }
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if queue.entry(middle).is_none_or(gone) { low = middle + 1 } else { high = middle }
+    }
+    low
+}
+
+/// Removes the files after `last`, and everything after the first `written` bytes of that one.
+fn cut(directory: &Path, listing: &Listing, last: usize, written: usize) -> Result<(), StoreError> {
+    for &base in &listing.bases[last + 1..] {
+        let path = file_path(directory, base);
+        tracing::warn!(path = %path.display(), "a file after the end of the store's data is removed");
+        fs::remove_file(&path).map_err(StoreError::io("cannot remove a file after the end of the data", &path))?;
+    }
+    let path = file_path(directory, listing.bases[last]);
+    let clear = || {
+        let mut file = OpenOptions::new().read(true).write(true).open(&path)?;
+        if has_data(&mut file, written as u64)? {
+            tracing::warn!(path = %path.display(), written, "torn data at the end of a file is cut off");
+            // Shortened and grown again the file reads as zeros there.
+            file.set_len(written as u64)?;
+            file.set_len(listing.file_size as u64)?;
+        }
+        Ok(())
+    };
+    clear().map_err(StoreError::io("cannot cut off torn data", &path))
+}
+
+/// Returns whether anything but zeros follows `position`.
+fn has_data(file: &mut File, position: u64) -> io::Result<bool> {
+    file.seek(SeekFrom::Start(position))?;
+    let mut bytes = vec![0; 64 << 10];
+    loop {
+        match file.read(&mut bytes)? {
+            0 => return Ok(false),
+            read if bytes[..read].iter().any(|&byte| byte != 0) => return Ok(true),
+            _ => {}
+        }
+    }
+}
+
+/// The size of files that exist wins over the configured one.
+fn adopt_size(layout: &mut Layout, listing: &Listing, directory: &Path) {
+    if layout.file_size != listing.file_size {
+        let (configured, found) = (layout.file_size, listing.file_size);
+        tracing::info!(directory = %directory.display(), configured, found, "the size of existing files is kept");
+        layout.file_size = listing.file_size;
+    }
+}
+
+/// Lists the sub-directories whose names are text, in order.
+fn directories(path: &Path) -> Result<Vec<(String, std::path::PathBuf)>, StoreError> {
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(StoreError::io("cannot list a directory of the store", path)(error)),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(StoreError::io("cannot list a directory of the store", path))?;
+        if let Ok(name) = entry.file_name().into_string()
+            && entry.path().is_dir()
+        {
+            found.push((name, entry.path()));
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
