@@ -33,8 +33,9 @@ pub(super) fn parse(text: &str) -> Result<Vec<u64>, DecodeError> {
 
 /// Writes offsets as Apache's broker does, with bare numbers as keys.
 pub(super) fn write(offsets: &[u64], now: i64) -> String {
-    let mut text =
-        format!("{{\n\t\"dataVersion\":{{\"counter\":0,\"stateVersion\":0,\"timestamp\":{now}}},\n\t\"offsetTable\":{{");
+    let mut text = format!(
+        "{{\n\t\"dataVersion\":{{\"counter\":0,\"stateVersion\":0,\"timestamp\":{now}}},\n\t\"offsetTable\":{{"
+    );
     for (index, offset) in offsets.iter().enumerate().filter(|(_, offset)| **offset > 0) {
         let separator = if text.ends_with('{') { "" } else { "," };
         // Writing to a string cannot fail.

@@ -106,7 +106,9 @@ impl fmt::Display for PutError {
             PutError::Illegal { what, length, limit } => {
                 write!(f, "{what} of {length} bytes exceeds the limit of {limit}")
             }
-            PutError::IllegalTopic => f.write_str("the topic cannot be the name of a directory, or the queue id is negative"),
+            PutError::IllegalTopic => {
+                f.write_str("the topic cannot be the name of a directory, or the queue id is negative")
+            }
             PutError::PropertiesTooLong { length } => {
                 write!(f, "properties of {length} bytes exceed the limit of 32767")
             }

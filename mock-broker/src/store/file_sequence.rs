@@ -141,9 +141,8 @@ impl FileSequence {
         debug_assert_eq!(self.remaining(), 0, "only the last file may be partly filled");
         let Layout { file_size, reservation, .. } = self.layout;
         let mapped = match self.path(self.slots.len()) {
-            None => MappedFile::anonymous(file_size, reservation).map_err(|error| {
-                StoreError::new(format!("cannot map {file_size} bytes of memory: {error}"))
-            })?,
+            None => MappedFile::anonymous(file_size, reservation)
+                .map_err(|error| StoreError::new(format!("cannot map {file_size} bytes of memory: {error}")))?,
             Some(path) => {
                 if self.slots.is_empty() {
                     let directory = path.parent().unwrap_or(&path);

@@ -51,6 +51,10 @@ mod put;
 mod queues;
 mod recovery;
 mod schedule;
+#[cfg(test)]
+mod test_support;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::time::Duration;
@@ -135,8 +139,7 @@ impl Store {
         let registry = Some(flusher.queue_registry());
         let mut queues = Queues::new(Some(directory.consume_queues()), config.consume_queue_file_entries, registry);
         let kept = log.min_offset()..log.max_offset();
-        let dispatched =
-            recovery::open_queues(&mut queues, &directory.consume_queues(), kept, directory.was_closed())?;
+        let dispatched = recovery::open_queues(&mut queues, &directory.consume_queues(), kept, directory.was_closed())?;
         let from = if directory.was_closed() { dispatched } else { dispatched.min(found.suspect_from) };
         let disk = Disk { flusher, directory };
         let offsets = disk.config_file(delay_offsets::FILE).load(delay_offsets::parse)?.unwrap_or_default();
@@ -152,6 +155,7 @@ impl Store {
             tracing::warn!(%error, "the consume queues do not fit the commit log; they are made anew");
             store.rebuild_queues()?;
         }
+        store.schedule.limit_to(&store.queues);
         Ok(store)
     }
 

@@ -41,7 +41,8 @@ impl Store {
                 if right == min {
                     return min;
                 }
-                let distance = |offset| self.store_time(queue, offset).map_or(u64::MAX, |time| time.abs_diff(timestamp));
+                let distance =
+                    |offset| self.store_time(queue, offset).map_or(u64::MAX, |time| time.abs_diff(timestamp));
                 if distance(right - 1) > distance(right) { right } else { right - 1 }
             }
         }

@@ -81,7 +81,11 @@ impl Queues {
 
     /// Returns the queues of a topic, ordered by queue id.
     pub(super) fn of_topic(&self, topic: &str) -> impl Iterator<Item = (i32, &ConsumeQueue)> {
-        self.by_name.get(topic).into_iter().flat_map(|&index| &self.topics[index]).map(|(&queue_id, queue)| (queue_id, queue))
+        self.by_name
+            .get(topic)
+            .into_iter()
+            .flat_map(|&index| &self.topics[index])
+            .map(|(&queue_id, queue)| (queue_id, queue))
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) fn open_log(mut layout: Layout, directory: &Path, was_closed: bool) -
             break;
         }
     }
-    cut(directory, &listing, last, written)?;
+    cut(directory, &listing, last, written, was_closed)?;
     let files = FileSequence::existing(layout, first, last + 1, written);
     Ok(FoundLog { files, suspect_from: listing.bases[suspect] })
 }
@@ -87,8 +87,8 @@ fn end_of_records(path: &Path, base: u64) -> Result<EndOfRecords, StoreError> {
             reader.by_ref().take(length.saturating_sub(record.len()) as u64).read_to_end(&mut record)?;
             match LogEntry::parse(&record) {
                 Ok(LogEntry::Record(found))
-                    if u64::try_from(found.physical_offset()) == Ok(base + at as u64)
-                        && found.verify_crc().is_ok() => {}
+                    if u64::try_from(found.physical_offset()) == Ok(base + at as u64) && found.verify_crc().is_ok() => {
+                }
                 _ => break,
             }
             at += length;
@@ -132,7 +132,7 @@ pub(super) fn open_queues(
                     break;
                 }
             }
-            cut(&path, &listing, last, written)?;
+            cut(&path, &listing, last, written, was_closed)?;
             let files = FileSequence::existing(layout, first, last + 1, written);
             let queue = ConsumeQueue::new(files, 0);
             let min = first_message(&queue, first / ENTRY_SIZE as u64, log.start);
@@ -190,7 +190,7 @@ fn first_message(queue: &ConsumeQueue, from: u64, log_start: u64) -> u64 {
 }
 
 /// Removes the files after `last`, and everything after the first `written` bytes of that one.
-fn cut(directory: &Path, listing: &Listing, last: usize, written: usize) -> Result<(), StoreError> {
+fn cut(directory: &Path, listing: &Listing, last: usize, written: usize, was_closed: bool) -> Result<(), StoreError> {
     for &base in &listing.bases[last + 1..] {
         let path = file_path(directory, base);
         tracing::warn!(path = %path.display(), "a file after the end of the store's data is removed");
@@ -199,8 +199,9 @@ fn cut(directory: &Path, listing: &Listing, last: usize, written: usize) -> Resu
     let path = file_path(directory, listing.bases[last]);
     let clear = || {
         let mut file = OpenOptions::new().read(true).write(true).open(&path)?;
-        if has_data(&mut file, written as u64)? {
-            tracing::warn!(path = %path.display(), written, "torn data at the end of a file is cut off");
+        // Looking at every byte to come would take long. After a crash they are cleared without a look, or a record
+        // that is cut off now could come to life again behind a new one of the same size.
+        if !was_closed || has_data(&mut file, written as u64)? {
             // Shortened and grown again the file reads as zeros there.
             file.set_len(written as u64)?;
             file.set_len(listing.file_size as u64)?;
@@ -210,17 +211,12 @@ fn cut(directory: &Path, listing: &Listing, last: usize, written: usize) -> Resu
     clear().map_err(StoreError::io("cannot cut off torn data", &path))
 }
 
-/// Returns whether anything but zeros follows `position`.
+/// Returns whether anything but zeros comes directly after `position`.
 fn has_data(file: &mut File, position: u64) -> io::Result<bool> {
+    let mut next = Vec::new();
     file.seek(SeekFrom::Start(position))?;
-    let mut bytes = vec![0; 64 << 10];
-    loop {
-        match file.read(&mut bytes)? {
-            0 => return Ok(false),
-            read if bytes[..read].iter().any(|&byte| byte != 0) => return Ok(true),
-            _ => {}
-        }
-    }
+    file.take(4096).read_to_end(&mut next)?;
+    Ok(next.iter().any(|&byte| byte != 0))
 }
 
 /// The size of files that exist wins over the configured one.

@@ -6,13 +6,13 @@ use rocketmq_wire::message::names::{HALF_TOPIC, SCHEDULE_TOPIC};
 use rocketmq_wire::message::properties::{self, Properties};
 use rocketmq_wire::message::stored::RecordView;
 
+use crate::store::Store;
 use crate::store::commit_log::CommitLog;
 use crate::store::consume_queue::Entry;
 use crate::store::dispatch::Arrival;
 use crate::store::error::{PutError, StoreError};
 use crate::store::put::PutMessage;
 use crate::store::queues::Queues;
-use crate::store::Store;
 
 /// How long a delivery waits that failed for lack of space, in milliseconds.
 const RETRY_AFTER_MS: i64 = 100;
@@ -115,6 +115,15 @@ impl Schedule {
         Schedule { levels, offsets, changed: false }
     }
 
+    /// Takes offsets back that are beyond the end of their queue, as after a crash, or new messages would be missed.
+    pub(super) fn limit_to(&mut self, queues: &Queues) {
+        for (queue_id, offset) in (0..).zip(&mut self.offsets) {
+            let end = queues.queue(SCHEDULE_TOPIC, queue_id).map_or(0, |queue| queue.max_offset());
+            *offset = end.min(*offset);
+        }
+    }
+
+    /// Returns the delays.
     pub(super) fn levels(&self) -> &DelayLevels {
         &self.levels
     }
@@ -133,8 +142,8 @@ impl Schedule {
     fn first(&self, queues: &Queues, now: i64) -> Option<Waiting> {
         let heads = (1..=self.levels.highest()).filter_map(|level| {
             let queue = queues.queue(SCHEDULE_TOPIC, level - 1)?;
-            // Offsets persisted before a crash may be ahead of the queue, or behind what is kept of it.
-            let offset = self.offsets[level as usize - 1].min(queue.max_offset()).max(queue.min_offset());
+            // What is no longer kept cannot be delivered.
+            let offset = self.offsets[level as usize - 1].max(queue.min_offset());
             let entry = queue.entry(offset)?;
             // A time that no waiting can explain means that the clock was set back; Apache delivers at once.
             let latest = now.saturating_add(self.levels.delay(level));
