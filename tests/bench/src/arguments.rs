@@ -1,0 +1,62 @@
+//! `key=value` words, as the Java and Go programs take them.
+
+use std::{collections::HashMap, str::FromStr};
+
+/// The arguments of this process.
+#[derive(Debug, Clone, Default)]
+pub struct Arguments(HashMap<String, String>);
+
+impl Arguments {
+    /// Reads the command line; a first word `produce`, which the foreign programs need, is skipped.
+    ///
+    /// # Panics
+    ///
+    /// On a word that is not `key=value`: these programs are run by `bench` and by hand only.
+    #[must_use]
+    pub fn from_command_line() -> Self {
+        std::env::args()
+            .skip(1)
+            .filter(|word| word != "produce")
+            .map(|word| match word.split_once('=') {
+                Some((key, value)) => (key.to_owned(), value.to_owned()),
+                None => panic!("`{word}` is not key=value"),
+            })
+            .collect::<HashMap<_, _>>()
+            .into()
+    }
+
+    /// A value that must be there.
+    ///
+    /// # Panics
+    ///
+    /// Without it.
+    #[must_use]
+    pub fn required(&self, key: &str) -> &str {
+        self.0.get(key).unwrap_or_else(|| panic!("`{key}=` is missing"))
+    }
+
+    /// A text, or what stands in for it.
+    #[must_use]
+    pub fn text<'a>(&'a self, key: &str, otherwise: &'a str) -> &'a str {
+        self.0.get(key).map_or(otherwise, String::as_str)
+    }
+
+    /// A number, or what stands in for it.
+    ///
+    /// # Panics
+    ///
+    /// When the value is no such number.
+    #[must_use]
+    pub fn number<T: FromStr>(&self, key: &str, otherwise: T) -> T {
+        match self.0.get(key) {
+            Some(text) => text.parse().unwrap_or_else(|_| panic!("`{key}={text}` is not a number")),
+            None => otherwise,
+        }
+    }
+}
+
+impl From<HashMap<String, String>> for Arguments {
+    fn from(words: HashMap<String, String>) -> Self {
+        Self(words)
+    }
+}

@@ -1,0 +1,50 @@
+//! Measures the goals and prints one line for each case: `bench [P1 P2 ...]`. Details go to standard error.
+//!
+//! Ends with 1 when a goal is missed or could not be measured, with 2 when there is no such goal.
+
+use std::{
+    panic::{self, AssertUnwindSafe},
+    process::ExitCode,
+};
+
+use rocketmq_bench::{
+    goals::{GROUPS, Group},
+    programs::Programs,
+};
+
+fn main() -> ExitCode {
+    let asked: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(unknown) = asked.iter().find(|id| !GROUPS.iter().any(|group| group.id == id.as_str())) {
+        let known: Vec<_> = GROUPS.iter().map(|group| group.id).collect();
+        eprintln!("no goal `{unknown}`; there are {}", known.join(" "));
+        return ExitCode::from(2);
+    }
+    let programs = match Programs::locate() {
+        Ok(programs) => programs,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let chosen = GROUPS.iter().filter(|group| asked.is_empty() || asked.iter().any(|id| id == group.id));
+    let missed: usize = chosen.map(|group| report(group, &programs)).sum();
+    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Measures one group, prints its lines and returns how many are no success.
+fn report(group: &Group, programs: &Programs) -> usize {
+    eprintln!("{}", group.id);
+    // The harness of Apache's servers panics with its reason when one does not start.
+    let measured = panic::catch_unwind(AssertUnwindSafe(|| (group.measure)(programs)))
+        .unwrap_or_else(|payload| Err(reason(payload.as_ref())));
+    let values = match measured {
+        Ok(values) => values.into_iter().map(Ok).collect(),
+        Err(reason) => vec![Err(reason); group.cases.len()],
+    };
+    group.cases.iter().zip(&values).filter(|(case, value)| !case.print(value)).count()
+}
+
+fn reason(payload: &(dyn std::any::Any + Send)) -> String {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("panicked").to_owned()
+}

@@ -1,0 +1,106 @@
+//! What a run of a load program came to, told in the JSON line that the Java and Go programs print as well.
+
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+
+/// Starts when made; [`Stopwatch::outcome`] tells what happened since.
+#[derive(Debug)]
+pub struct Stopwatch {
+    started: Instant,
+    cpu: Duration,
+}
+
+impl Stopwatch {
+    /// Starts measuring.
+    #[must_use]
+    pub fn start() -> Self {
+        Self { cpu: process_cpu(), started: Instant::now() }
+    }
+
+    /// The time since the start, and the processor time of this process, user and system.
+    #[must_use]
+    pub fn outcome(&self, sent: u64, failed: u64) -> Outcome {
+        let elapsed = self.started.elapsed();
+        Outcome { sent, failed, elapsed, cpu: process_cpu() - self.cpu, allocations: None }
+    }
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outcome {
+    /// Acknowledged sends.
+    pub sent: u64,
+    /// Sends that failed, for whatever reason.
+    pub failed: u64,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// Processor time of the sending process.
+    pub cpu: Duration,
+    /// Heap allocations of the sending process, where they were counted.
+    pub allocations: Option<u64>,
+}
+
+impl Outcome {
+    /// Prints the line.
+    pub fn print(&self) {
+        let mut line = json!({
+            "job": 0, "event": "done", "sent": self.sent, "failed": self.failed,
+            "elapsed_us": self.elapsed.as_micros() as u64, "cpu_us": self.cpu.as_micros() as u64,
+        });
+        if let Some(allocations) = self.allocations {
+            line["allocations"] = allocations.into();
+        }
+        println!("{line}");
+    }
+
+    /// Finds the line in what a program printed.
+    #[must_use]
+    pub fn parse(output: &str) -> Option<Self> {
+        let done = output
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+            .find(|event| event["event"] == "done")?;
+        let micros = |key: &str| done[key].as_u64().map(Duration::from_micros);
+        Some(Self {
+            sent: done["sent"].as_u64()?,
+            failed: done["failed"].as_u64()?,
+            elapsed: micros("elapsed_us")?,
+            cpu: micros("cpu_us")?,
+            allocations: done["allocations"].as_u64(),
+        })
+    }
+
+    /// Acknowledged sends per second.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        self.sent as f64 / self.elapsed.as_secs_f64()
+    }
+
+    /// Processor time per acknowledged send, in microseconds.
+    #[must_use]
+    pub fn cpu_micros_per_send(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / self.sent as f64
+    }
+}
+
+fn process_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_is_found_among_others() {
+        let output = "hello\n{\"job\":0,\"event\":\"started\"}\n\
+            {\"job\":0,\"event\":\"done\",\"sent\":10,\"failed\":1,\"elapsed_us\":500,\"cpu_us\":20}\n";
+        let outcome = Outcome::parse(output).unwrap();
+        assert_eq!((outcome.sent, outcome.failed, outcome.rate()), (10, 1, 20_000.0));
+        assert!((outcome.cpu_micros_per_send() - 2.0).abs() < 1e-9);
+        assert_eq!(Outcome::parse("nothing"), None);
+    }
+}

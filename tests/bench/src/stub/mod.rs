@@ -1,0 +1,223 @@
+//! A name server and broker that answer as fast as one thread can and keep nothing: the other end for measuring a
+//! client. Written by itself, so that nothing of the client or the mock broker can be slow on both sides.
+
+mod answer;
+mod backlog;
+mod request;
+
+use std::{cell::RefCell, collections::HashMap, io};
+
+use answer::Digits;
+use backlog::Backlog;
+use bytes::{Buf, BytesMut};
+use request::Request;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::{self, Duration, Instant},
+};
+
+/// Queues of every topic.
+pub const QUEUES: i32 = 4;
+
+/// Free room kept in a connection's read buffer, in bytes.
+const READ_ROOM: usize = 256 * 1024;
+/// How long a pull without messages is held.
+const HOLD: Duration = Duration::from_secs(1);
+
+const SUCCESS: i32 = 0;
+const NOT_SUPPORTED: i32 = 3;
+const PULL_NOT_FOUND: i32 = 19;
+const QUERY_NOT_FOUND: i32 = 22;
+
+/// What all connections share. One thread serves them, so nothing is locked.
+#[derive(Debug)]
+pub struct Stub {
+    broker: String,
+    message_id_prefix: String,
+    backlog_per_queue: i64,
+    backlog: Backlog,
+    next_queue_offset: [i64; QUEUES as usize],
+    physical_offset: i64,
+    committed: HashMap<(String, String, i64), i64>,
+    clients: Vec<String>,
+}
+
+/// A pull that waits for messages that will not come.
+#[derive(Debug)]
+struct HeldPull {
+    request: Request<'static>,
+    offset: i64,
+    until: Instant,
+}
+
+impl Stub {
+    /// A broker at `127.0.0.1:port` whose queues each hold `backlog_per_queue` messages.
+    #[must_use]
+    pub fn new(port: u16, backlog_per_queue: i64) -> Self {
+        Self {
+            broker: format!("127.0.0.1:{port}"),
+            message_id_prefix: format!("7F000001{port:08X}"),
+            backlog_per_queue,
+            backlog: Backlog::default(),
+            next_queue_offset: [backlog_per_queue; QUEUES as usize],
+            physical_offset: 0,
+            committed: HashMap::new(),
+            clients: Vec::new(),
+        }
+    }
+
+    fn send(&mut self, out: &mut Vec<u8>, request: &Request<'_>) {
+        let queue_id = match request.field(if request.code == 10 { "queueId" } else { "e" }) {
+            Some("1") => 1,
+            Some("2") => 2,
+            Some("3") => 3,
+            _ => 0usize,
+        };
+        let queue_offset = self.next_queue_offset[queue_id];
+        self.next_queue_offset[queue_id] += 1;
+        self.physical_offset += 300;
+        let mut message_id = [0; 32];
+        message_id[..16].copy_from_slice(self.message_id_prefix.as_bytes());
+        for (index, digit) in message_id[16..].iter_mut().enumerate() {
+            *digit = b"0123456789ABCDEF"[(self.physical_offset >> (60 - 4 * index)) as usize & 15];
+        }
+        let mut digits = Digits::default();
+        let fields = [
+            ("queueId", ["0", "1", "2", "3"][queue_id]),
+            ("TRACE_ON", "true"),
+            ("MSG_REGION", "DefaultRegion"),
+            ("msgId", std::str::from_utf8(&message_id).unwrap_or_default()),
+            ("queueOffset", digits.format(queue_offset)),
+        ];
+        answer::write(out, request, SUCCESS, &fields, &[]);
+    }
+
+    fn pull(&mut self, out: &mut Vec<u8>, request: &Request<'_>, held: &mut Vec<HeldPull>) {
+        let offset = request.number("queueOffset").max(0);
+        let next = (offset + request.number("maxMsgNums").clamp(1, 1024)).min(self.backlog_per_queue);
+        if next <= offset {
+            held.push(HeldPull { request: request.without_fields(), offset, until: Instant::now() + HOLD });
+            return;
+        }
+        let mut body = Vec::new();
+        let topic = request.field("topic").unwrap_or_default();
+        self.backlog.write(&mut body, topic, request.number("queueId") as i32, offset, next);
+        pull_answer(out, request, SUCCESS, next, self.backlog_per_queue, &body);
+    }
+
+    fn route(&self, out: &mut Vec<u8>, request: &Request<'_>) {
+        let body = format!(
+            "{{\"brokerDatas\":[{{\"brokerAddrs\":{{\"0\":\"{}\"}},\"brokerName\":\"stub\",\"cluster\":\"StubCluster\",\
+             \"enableActingMaster\":false}}],\"filterServerTable\":{{}},\"queueDatas\":[{{\"brokerName\":\"stub\",\
+             \"perm\":6,\"readQueueNums\":{QUEUES},\"topicSysFlag\":0,\"writeQueueNums\":{QUEUES}}}]}}",
+            self.broker
+        );
+        answer::write(out, request, SUCCESS, &[], body.as_bytes());
+    }
+
+    fn heartbeat(&mut self, out: &mut Vec<u8>, request: &Request<'_>) {
+        let body = String::from_utf8_lossy(request.body);
+        if let Some((_, rest)) = body.split_once("\"clientID\":\"")
+            && let Some((client, _)) = rest.split_once('"')
+            && !self.clients.iter().any(|known| known == client)
+        {
+            self.clients.push(client.to_owned());
+        }
+        let fields = [("IS_SUB_CHANGE", "true"), ("IS_SUPPORT_HEART_BEAT_V2", "true")];
+        answer::write(out, request, SUCCESS, &fields, &[]);
+    }
+
+    fn consumer_list(&self, out: &mut Vec<u8>, request: &Request<'_>) {
+        let body = serde_json::json!({ "consumerIdList": self.clients }).to_string();
+        answer::write(out, request, SUCCESS, &[], body.as_bytes());
+    }
+
+    fn query_offset(&self, out: &mut Vec<u8>, request: &Request<'_>) {
+        match self.committed.get(&queue_key(request)) {
+            Some(offset) => offset_answer(out, request, *offset),
+            None => answer::write(out, request, QUERY_NOT_FOUND, &[], &[]),
+        }
+    }
+
+    fn update_offset(&mut self, out: &mut Vec<u8>, request: &Request<'_>) {
+        self.committed.insert(queue_key(request), request.number("commitOffset"));
+        answer::write(out, request, SUCCESS, &[], &[]);
+    }
+
+    /// Answers one request at the end of `out`.
+    fn handle(&mut self, out: &mut Vec<u8>, request: &Request<'_>, held: &mut Vec<HeldPull>) {
+        let start = out.len();
+        match request.code {
+            310 | 10 | 320 => self.send(out, request),
+            11 => self.pull(out, request, held),
+            105 => self.route(out, request),
+            34 => self.heartbeat(out, request),
+            38 => self.consumer_list(out, request),
+            14 => self.query_offset(out, request),
+            15 => self.update_offset(out, request),
+            30 => offset_answer(out, request, self.backlog_per_queue),
+            29 | 31 => offset_answer(out, request, 0),
+            17 | 35 | 36 | 37 => answer::write(out, request, SUCCESS, &[], &[]),
+            _ => answer::write(out, request, NOT_SUPPORTED, &[], &[]),
+        }
+        if request.one_way {
+            out.truncate(start);
+        }
+    }
+}
+
+fn queue_key(request: &Request<'_>) -> (String, String, i64) {
+    let text = |name| request.field(name).unwrap_or_default().to_owned();
+    (text("consumerGroup"), text("topic"), request.number("queueId"))
+}
+
+fn offset_answer(out: &mut Vec<u8>, request: &Request<'_>, offset: i64) {
+    let mut digits = Digits::default();
+    answer::write(out, request, SUCCESS, &[("offset", digits.format(offset))], &[]);
+}
+
+fn pull_answer(out: &mut Vec<u8>, request: &Request<'_>, code: i32, next: i64, max: i64, body: &[u8]) {
+    let (mut next_digits, mut max_digits) = (Digits::default(), Digits::default());
+    let fields = [
+        ("suggestWhichBrokerId", "0"),
+        ("nextBeginOffset", next_digits.format(next)),
+        ("minOffset", "0"),
+        ("maxOffset", max_digits.format(max)),
+    ];
+    answer::write(out, request, code, &fields, body);
+}
+
+/// Serves one connection until the peer closes it. Whatever one read brings is answered by one write.
+///
+/// # Errors
+///
+/// A peer that breaks off or sends what is no request.
+pub async fn serve(stub: &RefCell<Stub>, mut stream: TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut input = BytesMut::with_capacity(READ_ROOM);
+    let mut out = Vec::with_capacity(READ_ROOM);
+    let mut held: Vec<HeldPull> = Vec::new();
+    loop {
+        let release = held.first().map(|pull| pull.until);
+        tokio::select! {
+            read = stream.read_buf(&mut input) => if read? == 0 { return Ok(()) },
+            () = time::sleep_until(release.unwrap_or_else(Instant::now)), if release.is_some() => {
+                let due = held.partition_point(|pull| pull.until <= Instant::now());
+                let max = stub.borrow().backlog_per_queue;
+                for pull in held.drain(..due) {
+                    pull_answer(&mut out, &pull.request, PULL_NOT_FOUND, pull.offset, max, &[]);
+                }
+            }
+        }
+        while let Some((request, length)) = Request::read(&input).map_err(io::Error::other)? {
+            stub.borrow_mut().handle(&mut out, &request, &mut held);
+            input.advance(length);
+        }
+        input.reserve(READ_ROOM / 2);
+        if !out.is_empty() {
+            stream.write_all(&out).await?;
+            out.clear();
+        }
+    }
+}
