@@ -94,12 +94,9 @@ impl ConsumeQueue {
     ///
     /// # Errors
     ///
-    /// As [`FileSequence::reserve`] and [`FileSequence::roll`].
+    /// As [`FileSequence::reserve`].
     pub(super) fn reserve(&mut self, count: usize) -> Result<(), StoreError> {
         let pending = usize::try_from(self.next_offset - self.max_offset()).unwrap_or(usize::MAX);
-        if self.files.remaining() == 0 {
-            self.files.roll()?;
-        }
         self.files.reserve(pending.saturating_add(count).saturating_mul(ENTRY_SIZE))
     }
 
@@ -109,11 +106,19 @@ impl ConsumeQueue {
     ///
     /// # Errors
     ///
-    /// When a file cannot be extended or created, or when messages before this one are missing.
+    /// When a file cannot be extended or created, when messages before this one are missing, or when the queue has
+    /// another message at the offset.
     pub(super) fn append(&mut self, queue_offset: u64, entry: Entry) -> Result<bool, StoreError> {
         let expected = self.max_offset();
         if queue_offset < expected {
-            return Ok(false);
+            let place = |entry: Entry| (entry.physical_offset, entry.size);
+            return match self.entry(queue_offset).filter(|known| !known.is_blank()) {
+                Some(known) if place(known) != place(entry) => {
+                    let at = known.physical_offset;
+                    Err(StoreError::new(format!("queue offset {queue_offset} is taken by the record at offset {at}")))
+                }
+                _ => Ok(false),
+            };
         }
         if queue_offset > expected {
             self.start_at(queue_offset)?;
@@ -126,13 +131,11 @@ impl ConsumeQueue {
     /// Lets an empty queue begin at `queue_offset`: its file is filled with blank entries up to there.
     fn start_at(&mut self, queue_offset: u64) -> Result<(), StoreError> {
         let at = queue_offset.checked_mul(ENTRY_SIZE as u64).filter(|&at| i64::try_from(at).is_ok());
-        let (Some(at), true) = (at, self.files.is_empty() || self.files.end() == self.files.start()) else {
+        let (Some(at), true) = (at, self.files.is_empty()) else {
             let expected = self.max_offset();
             return Err(StoreError::new(format!("queue offset {queue_offset} does not follow {expected}")));
         };
-        if self.files.is_empty() {
-            self.files.start_at(at);
-        }
+        self.files.start_at(at);
         while self.files.end() < at {
             self.push(Entry::BLANK)?;
         }

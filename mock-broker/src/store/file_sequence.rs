@@ -47,19 +47,21 @@ pub(super) struct FileSequence {
     /// Offset of the first byte of the first file, or of the file to be created next.
     base: u64,
     slots: VecDeque<Slot>,
+    /// The files after the last one that were made ahead.
+    spares: VecDeque<MappedFile>,
 }
 
 impl FileSequence {
     /// An empty sequence; its first file will begin at `base`.
     pub(super) fn new(layout: Layout, base: u64) -> Self {
-        FileSequence { layout, base, slots: VecDeque::new() }
+        FileSequence { layout, base, slots: VecDeque::new(), spares: VecDeque::new() }
     }
 
     /// A sequence of files that exist from `base` on, full but for the last one, which holds `written` bytes.
     pub(super) fn existing(layout: Layout, base: u64, files: usize, written: usize) -> Self {
         let size = layout.file_size;
         let slot = |index| Slot { written: if index + 1 == files { written } else { size }, mapped: OnceCell::new() };
-        FileSequence { layout, base, slots: (0..files).map(slot).collect() }
+        FileSequence { layout, base, slots: (0..files).map(slot).collect(), spares: VecDeque::new() }
     }
 
     /// Returns the size of each file in bytes.
@@ -93,6 +95,13 @@ impl FileSequence {
     /// Moves the beginning of a sequence without files, so that its first file holds `offset`.
     pub(super) fn start_at(&mut self, offset: u64) {
         debug_assert!(self.slots.is_empty(), "files cannot be renumbered");
+        // Made ahead for another beginning.
+        for index in 0..self.spares.len() {
+            if let Some(path) = self.path(index) {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+        self.spares.clear();
         self.base = offset - offset % self.layout.file_size as u64;
     }
 
@@ -139,12 +148,22 @@ impl FileSequence {
     /// When the file cannot be created or has no room.
     pub(super) fn roll(&mut self) -> Result<(), StoreError> {
         debug_assert_eq!(self.remaining(), 0, "only the last file may be partly filled");
+        let mapped = match self.spares.pop_front() {
+            Some(spare) => spare,
+            None => self.create(self.slots.len())?,
+        };
+        self.slots.push_back(Slot { written: 0, mapped: OnceCell::from(mapped) });
+        Ok(())
+    }
+
+    /// Makes the file with this position.
+    fn create(&self, index: usize) -> Result<MappedFile, StoreError> {
         let Layout { file_size, reservation, .. } = self.layout;
-        let mapped = match self.path(self.slots.len()) {
+        let mapped = match self.path(index) {
             None => MappedFile::anonymous(file_size, reservation)
                 .map_err(|error| StoreError::new(format!("cannot map {file_size} bytes of memory: {error}")))?,
             Some(path) => {
-                if self.slots.is_empty() {
+                if index == 0 {
                     let directory = path.parent().unwrap_or(&path);
                     std::fs::create_dir_all(directory)
                         .map_err(StoreError::io("cannot create a directory of the store", directory))?;
@@ -154,8 +173,7 @@ impl FileSequence {
             }
         };
         self.register(&mapped);
-        self.slots.push_back(Slot { written: 0, mapped: OnceCell::from(mapped) });
-        Ok(())
+        Ok(mapped)
     }
 
     /// Returns the last file for appending, mapping it if it is not; none without a file.
@@ -198,18 +216,32 @@ impl FileSequence {
         StoreError::io("cannot extend a file of the store", &path)(source)
     }
 
-    /// Makes sure that `length` bytes can be appended to the last file without an error, or as many as it has left.
+    /// Makes sure that `length` bytes can be appended without an error, in the last file and in further ones, which
+    /// are made ahead if they are needed.
     ///
     /// # Errors
     ///
-    /// As [`MappedFile::reserve`].
+    /// As [`MappedFile::reserve`] and [`roll`](Self::roll).
     pub(super) fn reserve(&mut self, length: usize) -> Result<(), StoreError> {
         let index = self.slots.len().saturating_sub(1);
-        let reserved = match self.last()? {
-            Some(last) => last.reserve(length),
-            None => Ok(()),
-        };
-        reserved.map_err(|source| self.append_error(index, source))
+        if let Some(last) = self.last()? {
+            let reserved = last.reserve(length);
+            reserved.map_err(|source| self.append_error(index, source))?;
+        }
+        let mut beyond = length.saturating_sub(self.remaining());
+        for ahead in 0.. {
+            if beyond == 0 {
+                break;
+            }
+            let index = self.slots.len() + ahead;
+            if ahead == self.spares.len() {
+                self.spares.push_back(self.create(index)?);
+            }
+            let part = beyond.min(self.layout.file_size);
+            self.spares[ahead].reserve(part).map_err(|source| self.append_error(index, source))?;
+            beyond -= part;
+        }
+        Ok(())
     }
 
     /// Borrows bytes that lie in one file; none if they are not there.

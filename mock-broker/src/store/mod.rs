@@ -72,6 +72,7 @@ pub use put::{BatchOutcome, PutMessage, PutOutcome};
 pub use schedule::{DelayLevels, DelayLevelsError, Delivered};
 
 use commit_log::CommitLog;
+use consume_queue::ConsumeQueue;
 use directory::StoreDirectory;
 use dispatch::Dispatch;
 use file_sequence::{FileSequence, Layout};
@@ -151,12 +152,25 @@ impl Store {
             disk: Some(disk),
             config,
         };
-        if let Err(error) = store.dispatch(&mut |_| {}) {
+        let caught_up = store.dispatch(&mut |_| {}).and_then(|()| store.check_beginnings(from));
+        if let Err(error) = caught_up {
             tracing::warn!(%error, "the consume queues do not fit the commit log; they are made anew");
             store.rebuild_queues()?;
         }
         store.schedule.limit_to(&store.queues);
         Ok(store)
+    }
+
+    /// Refuses queues that begin late among what was dispatched from `from` on, though the log has older records:
+    /// the messages before are missing.
+    fn check_beginnings(&self, from: u64) -> Result<(), StoreError> {
+        let is_late = |queue: &ConsumeQueue| {
+            queue.min_offset() > 0 && queue.entry(queue.min_offset()).is_some_and(|first| first.physical_offset >= from)
+        };
+        if from > self.log.min_offset() && self.queues.all().any(is_late) {
+            return Err(StoreError::new("a queue lacks its first messages"));
+        }
+        Ok(())
     }
 
     /// Makes all queues anew from the log.

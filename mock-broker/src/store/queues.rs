@@ -66,6 +66,11 @@ impl Queues {
         self.topics.len() - 1
     }
 
+    /// Returns all queues, in no order.
+    pub(super) fn all(&self) -> impl Iterator<Item = &ConsumeQueue> {
+        self.topics.iter().flat_map(BTreeMap::values)
+    }
+
     /// Forgets all queues.
     pub(super) fn clear(&mut self) {
         self.by_name.clear();

@@ -78,14 +78,14 @@ fn end_of_records(path: &Path, base: u64) -> Result<EndOfRecords, StoreError> {
             reader.by_ref().take(8).read_to_end(&mut record)?;
             let length = record.first_chunk::<4>().map_or(0, |length| i32::from_be_bytes(*length));
             let length = usize::try_from(length).unwrap_or(0);
-            match LogEntry::parse(&record) {
-                Ok(LogEntry::EndOfFile { .. }) => return Ok(EndOfRecords { written: size, is_full: true }),
-                Ok(LogEntry::Unwritten) => break,
-                _ if length > size - at || length > LARGEST_RECORD => break,
-                _ => {}
+            if length < record.len() || length > size - at || length > LARGEST_RECORD {
+                break;
             }
-            reader.by_ref().take(length.saturating_sub(record.len()) as u64).read_to_end(&mut record)?;
+            reader.by_ref().take((length - record.len()) as u64).read_to_end(&mut record)?;
             match LogEntry::parse(&record) {
+                Ok(LogEntry::EndOfFile { size: filler }) if at + filler == size => {
+                    return Ok(EndOfRecords { written: size, is_full: true });
+                }
                 Ok(LogEntry::Record(found))
                     if u64::try_from(found.physical_offset()) == Ok(base + at as u64) && found.verify_crc().is_ok() => {
                 }
@@ -133,6 +133,12 @@ pub(super) fn open_queues(
                 }
             }
             cut(&path, &listing, last, written, was_closed)?;
+            if last == 0 && written == 0 {
+                // A file made ahead for a message that did not come: the queue may begin anywhere.
+                let path = file_path(&path, first);
+                fs::remove_file(&path).map_err(StoreError::io("cannot remove an empty file of the store", &path))?;
+                continue;
+            }
             let files = FileSequence::existing(layout, first, last + 1, written);
             let queue = ConsumeQueue::new(files, 0);
             let min = first_message(&queue, first / ENTRY_SIZE as u64, log.start);
