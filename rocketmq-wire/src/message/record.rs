@@ -35,12 +35,13 @@ pub const MAX_TOPIC_V2: usize = i16::MAX as usize;
 /// Longest property string of a record, in bytes: its length is a signed short.
 pub const MAX_PROPERTIES: usize = i16::MAX as usize;
 
+/// Position of the body's checksum in every record.
+pub const BODY_CRC: usize = 8;
 /// Position of the queue offset in every record, which a broker patches once it is assigned.
-pub const QUEUE_OFFSET_AT: usize = 20;
+pub const QUEUE_OFFSET: usize = 20;
 /// Position of the physical offset in every record.
-pub const PHYSICAL_OFFSET_AT: usize = 28;
+pub const PHYSICAL_OFFSET: usize = 28;
 
-pub(super) const BODY_CRC_AT: usize = 8;
 pub(super) const QUEUE_ID_AT: usize = 12;
 pub(super) const FLAG_AT: usize = 16;
 pub(super) const SYS_FLAG_AT: usize = 36;

@@ -183,7 +183,7 @@ impl<'a> RecordView<'a> {
 
     /// Returns the checksum of the body that the record carries; [`verify_crc`](Self::verify_crc) compares it.
     pub fn body_crc(&self) -> u32 {
-        i32_at(self.bytes, record::BODY_CRC_AT) as u32
+        i32_at(self.bytes, record::BODY_CRC) as u32
     }
 
     /// Returns the queue id.
@@ -198,12 +198,12 @@ impl<'a> RecordView<'a> {
 
     /// Returns the position in the queue, counted in messages.
     pub fn queue_offset(&self) -> i64 {
-        i64_at(self.bytes, record::QUEUE_OFFSET_AT)
+        i64_at(self.bytes, record::QUEUE_OFFSET)
     }
 
     /// Returns the position in the commit log, in bytes.
     pub fn physical_offset(&self) -> i64 {
-        i64_at(self.bytes, record::PHYSICAL_OFFSET_AT)
+        i64_at(self.bytes, record::PHYSICAL_OFFSET)
     }
 
     /// Returns the system flag, see [`sys_flag`].
