@@ -218,8 +218,7 @@ impl ApacheCluster {
             .env("ROCKETMQ_HOME", &home)
             .args(memory)
             .args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"])
-            // The servers unmap files through internals that are closed by default since Java 16.
-            .args(["sun.nio.ch", "java.nio", "jdk.internal.ref", "jdk.internal.misc"].map(add_opens))
+            .args(cache::JAVA_OPEN_PACKAGES)
             .arg(format!("-Duser.home={}", home.display()))
             .args(flags)
             .args(["-cp", &class_path, "interop.Guarded"]);
@@ -283,10 +282,6 @@ pub fn create_topic(name_server: &str, broker: &str, topic: &str, queues: u32) {
         let answer = raw::ask(name_server, GET_ROUTE, &[("topic", topic)], &[]).ok()?;
         (answer.code == 0).then_some(())
     });
-}
-
-fn add_opens(package: &str) -> String {
-    format!("--add-opens=java.base/{package}=ALL-UNNAMED")
 }
 
 /// Logging configurations that print nothing. 4.x looks for the first three in its home and ends without them, 5.x

@@ -9,6 +9,15 @@ use std::{
 
 const SETUP: &str = "scripts/interop-setup.sh";
 
+/// The servers unmap files, and the old clients set up their network layer, through internals of Java that are closed
+/// by default since version 16.
+pub(crate) const JAVA_OPEN_PACKAGES: [&str; 4] = [
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
+];
+
 /// The folder of everything fetched and compiled for the interoperability tests: `$ROCKETMQ_INTEROP_DIR`, by default
 /// `target/interop` of the workspace.
 pub fn directory() -> PathBuf {

@@ -4,7 +4,7 @@
 //! out. One driver process serves many jobs, since starting a virtual machine costs more than most scenarios.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     fmt::Write as _,
     process::Command,
     sync::{
@@ -17,7 +17,11 @@ use std::{
 use serde_json::Value;
 use tokio::{sync::mpsc, time};
 
-use crate::{cache, process::Process};
+use crate::{
+    cache,
+    party::{Received, Sent},
+    process::Process,
+};
 
 /// How the Java client writes its headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +37,7 @@ type Jobs = Arc<Mutex<HashMap<u32, mpsc::UnboundedSender<Value>>>>;
 /// A running driver. It ends when dropped, and with the test process.
 #[derive(Debug)]
 pub struct Driver {
+    name: String,
     process: Mutex<Process>,
     jobs: Jobs,
     next_job: AtomicU32,
@@ -45,7 +50,10 @@ impl Driver {
         std::fs::write(directory.join("logback.xml"), "<configuration><root level=\"OFF\"/></configuration>")
             .expect("the folder was just made");
         let mut command = java_command(version, headers);
-        command.arg(format!("-Duser.home={}", directory.display())).arg("interop.Driver");
+        command
+            .arg("-XX:TieredStopAtLevel=1")
+            .arg(format!("-Duser.home={}", directory.display()))
+            .arg("interop.Driver");
         Self::start(&format!("Java client {version} ({headers:?})"), &mut command, &directory.join("driver.log"))
     }
 
@@ -56,6 +64,11 @@ impl Driver {
         // Its log folder.
         command.env("HOME", &directory);
         Self::start("Go client", &mut command, &directory.join("driver.log"))
+    }
+
+    /// Which client it is.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     fn start(name: &str, command: &mut Command, log: &std::path::Path) -> Self {
@@ -69,7 +82,7 @@ impl Driver {
                 let _ = events.send(event);
             }
         });
-        Self { process: Mutex::new(process), jobs, next_job: AtomicU32::new(1) }
+        Self { name: name.to_owned(), process: Mutex::new(process), jobs, next_job: AtomicU32::new(1) }
     }
 
     /// Starts sending. Ask the job for [`Job::done`].
@@ -112,6 +125,7 @@ impl Driver {
 pub fn java_command(version: &str, headers: Headers) -> Command {
     let mut command = Command::new("java");
     command.args(["-Xmx512m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Drocketmq.client.rebalance.waitInterval=1000"]);
+    command.args(cache::JAVA_OPEN_PACKAGES);
     if headers == Headers::Binary {
         command.arg("-Drocketmq.serialize.type=ROCKETMQ");
     }
@@ -134,7 +148,22 @@ impl Arguments {
     #[must_use]
     pub fn set(mut self, key: &str, value: impl ToString) -> Self {
         let _ = write!(self.0, " {key}=");
-        for byte in value.to_string().bytes() {
+        self.encode(&value.to_string());
+        self
+    }
+
+    /// Adds `key.name=value`, where the name may be any text as well.
+    #[must_use]
+    pub fn set_named(mut self, key: &str, name: &str, value: &str) -> Self {
+        let _ = write!(self.0, " {key}.");
+        self.encode(name);
+        self.0.push('=');
+        self.encode(value);
+        self
+    }
+
+    fn encode(&mut self, text: &str) {
+        for byte in text.bytes() {
             match byte {
                 b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' | b':' | b'*' | b',' => {
                     self.0.push(char::from(byte));
@@ -144,7 +173,6 @@ impl Arguments {
                 }
             }
         }
-        self
     }
 }
 
@@ -187,7 +215,7 @@ impl Job<'_> {
             let event = self.any("done").await;
             match event["event"].as_str() {
                 Some("started") => {}
-                Some("sent") => outcome.sent.push(Sent::new(&event)),
+                Some("sent") => outcome.sent.push(sent(&event)),
                 Some("failed") => outcome.failed.push(event["message"].as_str().unwrap_or_default().to_owned()),
                 Some("done") => return outcome,
                 _ => panic!("{event}"),
@@ -205,7 +233,7 @@ impl Job<'_> {
         while messages.len() < count {
             let event = self.any(&format!("message {} of {count}", messages.len() + 1)).await;
             match event["event"].as_str() {
-                Some("message") => messages.push(Received::new(&event)),
+                Some("message") => messages.push(received(&event)),
                 Some("done") => {}
                 _ => panic!("{event}"),
             }
@@ -220,7 +248,7 @@ impl Job<'_> {
         loop {
             let event = self.any("stopped").await;
             match event["event"].as_str() {
-                Some("message") => rest.push(Received::new(&event)),
+                Some("message") => rest.push(received(&event)),
                 Some("done") => {}
                 Some("stopped") => return rest,
                 _ => panic!("{event}"),
@@ -256,78 +284,32 @@ pub struct Outcome {
     pub failed: Vec<String>,
 }
 
-/// One message that the foreign client sent.
-#[derive(Debug, Clone)]
-pub struct Sent {
-    /// Its number, from 0.
-    pub index: u64,
-    /// `SEND_OK` and so on.
-    pub status: String,
-    /// The client's id of the message.
-    pub msg_id: String,
-    /// The queue it went to.
-    pub queue_id: u64,
-    /// Its place in the queue.
-    pub queue_offset: u64,
-}
-
-impl Sent {
-    fn new(event: &Value) -> Self {
-        Self {
-            index: number(event, "index"),
-            status: text(event, "status"),
-            msg_id: text(event, "msg_id"),
-            queue_id: number(event, "queue_id"),
-            queue_offset: number(event, "queue_offset"),
-        }
+fn sent(event: &Value) -> Sent {
+    assert_eq!(event["status"], "SEND_OK", "{event}");
+    Sent {
+        index: number(event, "index"),
+        msg_id: text(event, "msg_id"),
+        queue_id: number(event, "queue_id"),
+        queue_offset: number(event, "queue_offset"),
     }
 }
 
-/// One message that the foreign client was handed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Received {
-    /// Whether its handler reported success.
-    pub succeeded: bool,
-    /// The client's id of the message.
-    pub msg_id: String,
-    /// The topic as shown to the handler.
-    pub topic: String,
-    /// The queue it came from.
-    pub queue_id: u64,
-    /// Its place in the queue.
-    pub queue_offset: u64,
-    /// How often it was delivered before.
-    pub reconsume_times: u64,
-    /// The length of its body, decompressed.
-    pub size: u64,
-    /// The SHA-1 of its body, in hexadecimal.
-    pub sha1: String,
-    /// Its tag.
-    pub tags: String,
-    /// Its keys, separated by spaces.
-    pub keys: String,
-    /// All its properties.
-    pub properties: BTreeMap<String, String>,
-}
-
-impl Received {
-    fn new(event: &Value) -> Self {
-        let properties = event["properties"].as_object().into_iter().flatten();
-        Self {
-            succeeded: event["outcome"] == "success",
-            msg_id: text(event, "msg_id"),
-            topic: text(event, "topic"),
-            queue_id: number(event, "queue_id"),
-            queue_offset: number(event, "queue_offset"),
-            reconsume_times: number(event, "reconsume_times"),
-            size: number(event, "size"),
-            sha1: text(event, "sha1"),
-            tags: text(event, "tags"),
-            keys: text(event, "keys"),
-            properties: properties
-                .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
-                .collect(),
-        }
+fn received(event: &Value) -> Received {
+    let properties = event["properties"].as_object().into_iter().flatten();
+    Received {
+        succeeded: event["outcome"] == "success",
+        msg_id: text(event, "msg_id"),
+        topic: text(event, "topic"),
+        queue_id: number(event, "queue_id"),
+        queue_offset: number(event, "queue_offset"),
+        reconsume_times: number(event, "reconsume_times"),
+        size: number(event, "size"),
+        sha1: text(event, "sha1"),
+        tag: text(event, "tags"),
+        keys: text(event, "keys"),
+        properties: properties
+            .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
+            .collect(),
     }
 }
 
@@ -335,6 +317,7 @@ fn text(event: &Value, key: &str) -> String {
     event[key].as_str().unwrap_or_default().to_owned()
 }
 
-fn number(event: &Value, key: &str) -> u64 {
-    event[key].as_u64().unwrap_or_else(|| panic!("no {key} in {event}"))
+fn number<T: TryFrom<u64>>(event: &Value, key: &str) -> T {
+    let number = event[key].as_u64().and_then(|number| T::try_from(number).ok());
+    number.unwrap_or_else(|| panic!("no {key} in {event}"))
 }

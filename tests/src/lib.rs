@@ -6,5 +6,8 @@
 pub mod apache;
 pub mod cache;
 pub mod foreign;
+pub mod party;
 pub mod process;
 pub mod raw;
+pub mod scenario;
+pub mod server;

@@ -138,8 +138,9 @@ impl Process {
     pub fn log_tail(&self) -> String {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
-        let shown = &lines[lines.len().saturating_sub(30)..];
-        format!("{}\n(whole log: {})", shown.join("\n"), self.log.display())
+        let shown = lines[lines.len().saturating_sub(20)..].iter();
+        let shown: String = shown.flat_map(|line| line.chars().take(300).chain(['\n'])).collect();
+        format!("{shown}(whole log: {})", self.log.display())
     }
 }
 

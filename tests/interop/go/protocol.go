@@ -24,11 +24,13 @@ func parseArguments(words []string) (arguments, error) {
 		if !found {
 			return nil, fmt.Errorf("expected key=value, found: %s", word)
 		}
-		decoded, err := url.QueryUnescape(value)
+		key, err := url.QueryUnescape(key)
 		if err != nil {
 			return nil, err
 		}
-		parsed[key] = decoded
+		if parsed[key], err = url.QueryUnescape(value); err != nil {
+			return nil, err
+		}
 	}
 	return parsed, nil
 }

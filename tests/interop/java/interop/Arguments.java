@@ -15,9 +15,12 @@ final class Arguments {
             if (equals <= 0) {
                 throw new IllegalArgumentException("expected key=value, found: " + words[i]);
             }
-            values.put(words[i].substring(0, equals),
-                URLDecoder.decode(words[i].substring(equals + 1), StandardCharsets.UTF_8));
+            values.put(decode(words[i].substring(0, equals)), decode(words[i].substring(equals + 1)));
         }
+    }
+
+    private static String decode(String text) {
+        return URLDecoder.decode(text, StandardCharsets.UTF_8);
     }
 
     boolean has(String key) {

@@ -1,0 +1,91 @@
+//! The server of a scenario: our broker or one of Apache's.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::apache::{self, ApacheCluster};
+
+/// A name server and a broker that the scenarios of a test binary share.
+///
+/// Scenarios keep apart by topics and groups of their own ([`Server::name`]). One that stops the broker has the server
+/// to itself: [`Server::exclusive`] waits for all that [`Server::share`] it.
+#[derive(Debug)]
+pub struct Server {
+    label: String,
+    name_server: String,
+    broker: String,
+    control: RwLock<Control>,
+}
+
+/// The running servers of any kind.
+#[derive(Debug)]
+pub enum Control {
+    /// Apache's.
+    Apache(ApacheCluster),
+}
+
+impl Server {
+    /// Starts Apache's servers of one version.
+    pub fn apache(version: &str) -> Self {
+        let cluster = ApacheCluster::start(version, apache::ApacheOptions::default());
+        Self {
+            label: format!("Apache {version}"),
+            name_server: cluster.name_server(),
+            broker: cluster.broker(),
+            control: RwLock::new(Control::Apache(cluster)),
+        }
+    }
+
+    /// What it is, for messages.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// The name server's address.
+    pub fn name_server(&self) -> &str {
+        &self.name_server
+    }
+
+    /// The broker's address.
+    pub fn broker(&self) -> &str {
+        &self.broker
+    }
+
+    /// A name for a topic or group that no other scenario has.
+    pub fn name(&self, what: &str) -> String {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        format!("{what}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Creates a topic and waits until it has a route.
+    pub fn create_topic(&self, topic: &str, queues: u32) {
+        apache::create_topic(&self.name_server, &self.broker, topic, queues);
+    }
+
+    /// Keeps the server running for as long as the guard lives.
+    pub async fn share(&self) -> RwLockReadGuard<'_, Control> {
+        self.control.read().await
+    }
+
+    /// Waits until nobody shares the server, and keeps it so.
+    pub async fn exclusive(&self) -> RwLockWriteGuard<'_, Control> {
+        self.control.write().await
+    }
+}
+
+impl Control {
+    /// Stops the broker cleanly. The name server goes on.
+    pub fn stop_broker(&mut self) {
+        match self {
+            Self::Apache(cluster) => cluster.stop_broker(),
+        }
+    }
+
+    /// Starts the broker again on the same port and store and waits until it answers.
+    pub fn start_broker(&mut self) {
+        match self {
+            Self::Apache(cluster) => cluster.start_broker(),
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! The scenarios on Apache RocketMQ 4.9.7.
+
+use std::sync::LazyLock;
+
+use rocketmq_tests::{
+    party::{go, java},
+    scenarios,
+    server::Server,
+};
+
+static SERVER: LazyLock<Server> = LazyLock::new(|| Server::apache("4.9.7"));
+
+// The harness judged by itself: what fails here is no fault of ours.
+scenarios! { java_to_go: SERVER, java(), go(); bodies, unicode_properties, tags_filter }
+scenarios! { go_to_java: SERVER, go(), java(); bodies, unicode_properties, fails_twice_then_succeeds }
