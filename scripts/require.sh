@@ -13,6 +13,8 @@ apt_install() {
 # newer_or_equal HAVE WANT: compares dotted versions.
 newer_or_equal() { [ -n "$1" ] && [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
 
+rust_version() { rustc --version 2>/dev/null | sed -n 's/^rustc \([0-9][0-9.]*\).*/\1/p'; }
+cc_version() { cc -dumpversion 2>/dev/null; }
 java_version() { javac -version 2>&1 | sed -n 's/^javac \([0-9][0-9.]*\).*/\1/p'; }
 maven_version() { mvn --version 2>/dev/null | sed -n 's/.*Apache Maven \([0-9][0-9.]*\).*/\1/p'; }
 go_version() { go env GOVERSION 2>/dev/null | sed -n 's/^go\([0-9][0-9.]*\).*/\1/p'; }
@@ -37,3 +39,9 @@ require_go() {
     "curl -L https://go.dev/dl/go1.23.12.linux-amd64.tar.gz | tar -C /usr/local -xz, and put /usr/local/go/bin on the PATH" \
     golang-go
 }
+
+require_rust() {
+  require "Rust" 1.88 rust_version "curl https://sh.rustup.rs -sSf | sh, or rustup update stable" rustc cargo
+}
+# Some dependencies hold C code.
+require_cc() { require "a C compiler" 8 cc_version "apt-get install gcc libc6-dev" gcc libc6-dev; }
