@@ -1,11 +1,33 @@
 //! What a client is configured with, and the defaults.
 
 use std::net::Ipv6Addr;
+use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
 
 /// The port of a name server whose address names none.
 const NAME_SERVER_PORT: u16 = 9876;
+
+/// Settings of a client that its parts share. The defaults are those of the Java client 5.3.3.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    /// The limit of every request that has none of its own.
+    pub(crate) request_timeout: Duration,
+    /// How often routes are refreshed.
+    pub(crate) route_interval: Duration,
+    /// How often brokers are told that this client lives.
+    pub(crate) heartbeat_interval: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            request_timeout: Duration::from_secs(3),
+            route_interval: Duration::from_secs(30),
+            heartbeat_interval: Duration::from_secs(30),
+        }
+    }
+}
 
 /// What names the name servers of a cluster: one string, with `;` or `,` between addresses, or a list of strings.
 ///

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -174,6 +174,15 @@ impl Env {
     /// When the name cannot be resolved.
     pub async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         self.0.network.resolve(host, port).await
+    }
+
+    /// The address of this machine that a server there sees.
+    ///
+    /// # Errors
+    ///
+    /// When there is no way to the server.
+    pub fn local_address(&self, server: SocketAddr) -> io::Result<IpAddr> {
+        self.0.network.local_address(server)
     }
 
     /// Opens a stream; without a time limit. To be awaited in a task of [`spawn`](Self::spawn).

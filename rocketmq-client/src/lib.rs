@@ -1,6 +1,7 @@
 //! A RocketMQ client.
 
 pub mod backoff;
+pub mod client;
 mod cluster;
 mod config;
 pub mod consumer;
@@ -11,7 +12,10 @@ pub mod producer;
 pub mod remoting;
 pub mod transport;
 
+pub use client::{Client, ClientBuilder};
 pub use config::NameServers;
 pub use consumer::{ConsumeFrom, MessageView};
 pub use error::{Error, ErrorKind, Outcome, Result};
 pub use message::{Message, MessageQueue};
+pub use producer::{Producer, ProducerBuilder, SendOptions, SendReceipt, SendStatus};
+pub use remoting::HeaderType;

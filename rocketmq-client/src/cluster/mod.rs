@@ -1,5 +1,194 @@
 //! What a client knows of its cluster: who the name servers are, where topics live, which brokers there are.
 
+mod broker;
+mod brokers;
+mod heartbeat;
+mod name_server;
 mod route;
+mod route_cache;
 
-pub(crate) use route::{Broker, MASTER_ID, Route, WriteQueue};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use rocketmq_wire::Version;
+use rocketmq_wire::message::id::{UniqueId, UniqueIdFactory};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use self::heartbeat::Heartbeats;
+use self::name_server::NameServers;
+use crate::config::Config;
+use crate::env::{Env, Task};
+use crate::error::Result;
+use crate::remoting::{Peer, Pool};
+
+pub(crate) use brokers::Brokers;
+pub(crate) use heartbeat::{Groups, Membership};
+pub(crate) use route::{Broker, WriteQueue};
+pub(crate) use route_cache::{QUEUES_OF_NEW_TOPIC, RouteCache, Topic};
+
+/// One client's view of its cluster, and the tasks that keep it true; clones are the same.
+///
+/// The tasks end when the last clone is dropped.
+#[derive(Debug, Clone)]
+pub(crate) struct Cluster(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    env: Env,
+    config: Config,
+    identity: Identity,
+    pool: Pool,
+    routes: RouteCache,
+    groups: Groups,
+    brokers: watch::Receiver<Arc<Brokers>>,
+    tasks: Mutex<Vec<Task>>,
+    closed: CancellationToken,
+}
+
+/// How a client names itself and its messages.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    client_id: Arc<str>,
+    unique_ids: UniqueIdFactory,
+    counter: AtomicU16,
+}
+
+impl Identity {
+    pub(crate) fn new(client_id: String, unique_ids: UniqueIdFactory, first: u16) -> Self {
+        Self { client_id: client_id.into(), unique_ids, counter: AtomicU16::new(first) }
+    }
+}
+
+impl Cluster {
+    /// Knows nothing of the cluster yet, and starts the tasks that will.
+    pub(crate) fn new(env: Env, config: Config, name_servers: NameServers, pool: Pool, identity: Identity) -> Self {
+        let routes = RouteCache::new(env.clone(), name_servers, config.request_timeout, config.route_interval);
+        let groups = Groups::new(Arc::clone(&identity.client_id));
+        let heartbeats = Heartbeats {
+            env: env.clone(),
+            pool: pool.clone(),
+            groups: groups.clone(),
+            brokers: routes.brokers(),
+            interval: config.heartbeat_interval,
+            request_timeout: config.request_timeout,
+            known: BTreeSet::new(),
+            opened_by_heartbeat: BTreeSet::new(),
+        };
+        let tasks = vec![env.spawn(routes.clone().keep_fresh(config.route_interval)), env.spawn(heartbeats.run())];
+        let brokers = routes.brokers();
+        let (tasks, closed) = (Mutex::new(tasks), CancellationToken::new());
+        Self(Arc::new(Inner { env, config, identity, pool, routes, groups, brokers, tasks, closed }))
+    }
+
+    /// Time, randomness and tasks.
+    pub(crate) fn env(&self) -> &Env {
+        &self.0.env
+    }
+
+    /// Settings of the client.
+    pub(crate) fn config(&self) -> &Config {
+        &self.0.config
+    }
+
+    /// What names this client at brokers.
+    pub(crate) fn client_id(&self) -> &Arc<str> {
+        &self.0.identity.client_id
+    }
+
+    /// A message id that no other message has, made at `now_ms` (milliseconds since 1970).
+    pub(crate) fn unique_id(&self, now_ms: i64) -> UniqueId {
+        let counter = self.0.identity.counter.fetch_add(1, Ordering::Relaxed);
+        self.0.identity.unique_ids.id(now_ms, counter)
+    }
+
+    /// Where topics are.
+    pub(crate) fn routes(&self) -> &RouteCache {
+        &self.0.routes
+    }
+
+    /// The groups that this client belongs to.
+    pub(crate) fn groups(&self) -> &Groups {
+        &self.0.groups
+    }
+
+    /// The server at an address.
+    pub(crate) fn peer(&self, address: &str) -> Peer {
+        self.0.pool.peer(address)
+    }
+
+    /// The brokers of all routes in use.
+    pub(crate) fn brokers(&self) -> Arc<Brokers> {
+        Arc::clone(&self.0.brokers.borrow())
+    }
+
+    /// The master of a broker that some route in use names.
+    pub(crate) fn master(&self, broker: &str) -> Option<Peer> {
+        let brokers = self.0.brokers.borrow();
+        brokers.broker(broker).and_then(Broker::master).map(|address| self.peer(address))
+    }
+
+    /// The replica to read from when that of id `wanted` is asked for, and its id.
+    pub(crate) fn replica(&self, broker: &str, wanted: i64) -> Option<(i64, Peer)> {
+        let brokers = self.0.brokers.borrow();
+        let (id, address) = brokers.broker(broker)?.reading_from(wanted)?;
+        Some((id, self.peer(address)))
+    }
+
+    /// The version of the server at an address, while there is a connection on which it has answered.
+    pub(crate) fn version(&self, address: &str) -> Option<Version> {
+        self.peer(address).version()
+    }
+
+    /// The name server that is asked first.
+    pub(crate) fn name_server(&self) -> Option<Arc<str>> {
+        self.0.routes.name_servers().preferred().cloned()
+    }
+
+    /// Cancelled when the client is closed.
+    pub(crate) fn closed(&self) -> &CancellationToken {
+        &self.0.closed
+    }
+
+    /// Keeps a task running until the client ends.
+    pub(crate) fn own(&self, task: Task) {
+        self.tasks().push(task);
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, Vec<Task>> {
+        // A push or a take cannot panic half way.
+        self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves all groups, then ends the tasks and the connections, by the deadline. Calling it twice is fine.
+    ///
+    /// Dropping the future ends the connections at once.
+    pub(crate) async fn close(&self, deadline: Instant) {
+        self.0.closed.cancel();
+        self.0.env.within(deadline, self.0.groups.leave_all()).await;
+        self.0.routes.close();
+        let tasks = std::mem::take(&mut *self.tasks());
+        for task in tasks {
+            task.cancel();
+            // An error says that it was cancelled.
+            let _ = task.await;
+        }
+        self.0.pool.close(deadline).await;
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.closed.cancel();
+        self.routes.close();
+    }
+}
+
+/// Opens the view of a cluster, once one of its name servers has answered.
+pub(crate) async fn reach(env: &Env, pool: &Pool, addresses: &[String], deadline: Instant) -> Result<NameServers> {
+    let name_servers = NameServers::new(env.clone(), pool.clone(), addresses);
+    name_servers.route(&rocketmq_wire::message::names::DEFAULT_TOPIC.into(), deadline).await?;
+    Ok(name_servers)
+}

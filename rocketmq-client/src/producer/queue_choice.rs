@@ -22,16 +22,27 @@ impl QueueChoice {
     ///
     /// `None` when there are no queues.
     pub(super) fn choose<'a>(&self, queues: &'a [WriteQueue], avoid: Option<&str>) -> Option<&'a WriteQueue> {
-        if queues.is_empty() {
-            return None;
+        match avoid {
+            None => self.choose_where(queues, |_| true),
+            Some(avoid) => {
+                let another = self.choose_where(queues, |queue| queue.queue.broker() != avoid);
+                another.or_else(|| self.choose_where(queues, |_| true))
+            }
         }
-        let first = self.next.fetch_add(1, Ordering::Relaxed) % queues.len();
-        let Some(avoid) = avoid else { return queues.get(first) };
-        let in_turn = queues[first..].iter().chain(&queues[..first]);
-        in_turn.clone().position(|queue| queue.queue.broker() != avoid).map_or(queues.get(first), |steps| {
-            self.next.fetch_add(steps, Ordering::Relaxed);
-            queues.get((first + steps) % queues.len())
-        })
+    }
+
+    /// The next queue in turn that suits; `None` when none does, which takes no turn.
+    pub(super) fn choose_where<'a>(
+        &self,
+        queues: &'a [WriteQueue],
+        suits: impl Fn(&WriteQueue) -> bool,
+    ) -> Option<&'a WriteQueue> {
+        let first = self.next.load(Ordering::Relaxed).checked_rem(queues.len())?;
+        let (before, after) = queues.split_at(first);
+        let steps = after.iter().chain(before).position(suits)?;
+        // Of two callers at the same time both may get the same queue: turns are fair on the whole.
+        self.next.fetch_add(steps + 1, Ordering::Relaxed);
+        queues.get((first + steps) % queues.len())
     }
 }
 
@@ -72,5 +83,9 @@ mod tests {
         assert_eq!(names(&QueueChoice::new(0), &both, Some("a"), 5), ["b0", "b1", "b0", "b1", "b0"]);
         assert_eq!(names(&QueueChoice::new(0), &queues(&[("a", 2)]), Some("a"), 3), ["a0", "a1", "a0"]);
         assert_eq!(names(&QueueChoice::new(0), &[], Some("a"), 1), [""; 0]);
+        let choice = QueueChoice::new(0);
+        assert_eq!(choice.choose_where(&both, |_| false), None);
+        assert_eq!(choice.choose_where(&both, |queue| queue.queue.id() == 1), both.get(1));
+        assert_eq!(choice.choose(&both, None), both.get(2));
     }
 }

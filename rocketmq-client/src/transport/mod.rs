@@ -8,7 +8,7 @@ mod tcp;
 
 use std::fmt;
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -37,6 +37,17 @@ pub trait Network: fmt::Debug + Send + Sync {
     ///
     /// When the address cannot be reached.
     async fn connect(&self, address: SocketAddr) -> io::Result<Stream>;
+
+    /// The address of this machine that a server there sees, as far as it can be told without asking the server. It goes
+    /// into client ids and message ids. The loopback address unless implemented.
+    ///
+    /// # Errors
+    ///
+    /// When there is no way to the server.
+    fn local_address(&self, server: SocketAddr) -> io::Result<IpAddr> {
+        let _ = server;
+        Ok(Ipv4Addr::LOCALHOST.into())
+    }
 }
 
 /// An open stream to a server.

@@ -1,7 +1,7 @@
 //! Sockets of the operating system.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -33,5 +33,13 @@ impl Network for TcpNetwork {
         let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_AFTER).with_interval(KEEPALIVE_EVERY);
         SockRef::from(&socket).set_tcp_keepalive(&keepalive)?;
         socket.connect(address).await.map(Stream::Tcp)
+    }
+
+    fn local_address(&self, server: SocketAddr) -> io::Result<IpAddr> {
+        let any: IpAddr = if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        // Connecting a datagram socket chooses its address and sends nothing.
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect(server)?;
+        Ok(socket.local_addr()?.ip())
     }
 }

@@ -1,0 +1,259 @@
+//! A client: one view of a cluster, shared by its producers and consumers.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use rocketmq_wire::message::id::UniqueIdFactory;
+use rocketmq_wire::request::group::NotifyConsumerIdsChangedRequest;
+use rocketmq_wire::{LanguageCode, RequestCode, ResponseCode};
+use tokio::sync::mpsc;
+
+use crate::cluster::{self, Cluster, Groups, Identity};
+use crate::config::{Config, NameServers, parse_name_servers};
+use crate::env::Env;
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::check_group;
+use crate::producer::ProducerBuilder;
+use crate::remoting::{HeaderType, Incoming, Pool, PoolOptions};
+
+/// How long closing waits for bytes on their way to sockets.
+const CLOSING: Duration = Duration::from_secs(3);
+
+/// A connection to a RocketMQ cluster; clones are the same client.
+///
+/// A client owns its connections, its routes and its heartbeats, and shares nothing with other clients: clients of two
+/// clusters live side by side in one process. Everything it starts runs on the Tokio runtime that
+/// [`connect`](ClientBuilder::connect) was called in.
+///
+/// Dropping the last clone, and the producers and consumers made of it, ends connections and tasks at once, without
+/// blocking and without a runtime. [`close`](Self::close) takes leave of the brokers first.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), rocketmq_native::Error> {
+/// use rocketmq_native::{Client, Message};
+///
+/// let client = Client::builder("127.0.0.1:9876").connect().await?;
+/// let producer = client.producer("orders-service").start().await?;
+/// producer.send(Message::new("orders", "hi")).await?;
+/// client.close().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    cluster: Cluster,
+}
+
+impl Client {
+    /// Begins a client of the cluster that these name servers belong to: one string with `;` or `,` between addresses,
+    /// or a list of strings. An address is `host` or `host:port`; the port is 9876 unless given.
+    pub fn builder(name_servers: impl NameServers) -> ClientBuilder {
+        ClientBuilder {
+            name_servers: name_servers.joined(),
+            config: Config::default(),
+            pool: PoolOptions::default(),
+            instance_name: None,
+            env: None,
+        }
+    }
+
+    /// Begins a producer that belongs to a group. Producers of one group are alike; the name shows up at brokers.
+    pub fn producer(&self, group: impl Into<String>) -> ProducerBuilder {
+        ProducerBuilder::new(self.cluster.clone(), group.into())
+    }
+
+    /// What names this client at brokers: `address@process#number`, or `address@instance` with an instance name.
+    pub fn client_id(&self) -> &str {
+        self.cluster.client_id()
+    }
+
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Ends the client: it leaves all groups, whatever its producers and consumers still do fails with
+    /// [`ErrorKind::Closed`], and the connections end. Takes 3 s at most. Shut producers and consumers down first to have
+    /// what is under way finished. Calling it twice is fine.
+    ///
+    /// Dropping the future ends the connections at once.
+    pub async fn close(&self) {
+        let deadline = self.cluster.env().now() + CLOSING;
+        self.cluster.close(deadline).await;
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("client_id", &self.client_id()).finish_non_exhaustive()
+    }
+}
+
+/// Settings of a [`Client`]; [`connect`](Self::connect) makes it. Times have the defaults of the Java client 5.3.3.
+#[derive(Debug, Clone)]
+#[must_use = "`connect` makes the client"]
+pub struct ClientBuilder {
+    name_servers: String,
+    config: Config,
+    pool: PoolOptions,
+    instance_name: Option<String>,
+    env: Option<Env>,
+}
+
+impl ClientBuilder {
+    /// Gives the client a fixed id, `address@name`, instead of one that no other client has.
+    ///
+    /// Two clients with one id in one consumer group count as one member, which loses messages: a name is for
+    /// broadcasting consumers, whose progress is kept under it.
+    pub fn instance_name(mut self, name: impl Into<String>) -> Self {
+        self.instance_name = Some(name.into());
+        self
+    }
+
+    /// Sets how request headers are written: [`HeaderType::Auto`] by default.
+    pub fn header_type(mut self, header_type: HeaderType) -> Self {
+        self.pool.connection.header_type = header_type;
+        self
+    }
+
+    /// Sets the limit of requests that have no limit of their own, such as route look-ups and heartbeats; 3 s by default.
+    pub fn request_timeout(mut self, timeout: Duration) -> Self {
+        self.config.request_timeout = timeout;
+        self
+    }
+
+    /// Sets the limit of opening a connection; 3 s by default.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.pool.connect_timeout = timeout;
+        self
+    }
+
+    /// Sets how often routes are looked up again; 30 s by default.
+    pub fn route_interval(mut self, interval: Duration) -> Self {
+        self.config.route_interval = interval;
+        self
+    }
+
+    /// Sets how often brokers are told that this client lives; 30 s by default. Brokers forget a client after 120 s.
+    pub fn heartbeat_interval(mut self, interval: Duration) -> Self {
+        self.config.heartbeat_interval = interval;
+        self
+    }
+
+    /// Sets how many requests may await their answers on one connection; 65,535 by default and at most. One more waits.
+    pub fn max_in_flight(mut self, requests: usize) -> Self {
+        self.pool.connection.max_in_flight = requests;
+        self
+    }
+
+    /// Sets how many bytes of requests may be under way on one connection; 64 MiB by default. One more request waits.
+    pub fn max_in_flight_bytes(mut self, bytes: usize) -> Self {
+        self.pool.connection.max_in_flight_bytes = bytes;
+        self
+    }
+
+    /// Sets the largest frame accepted from a server, in bytes; 16 MiB by default.
+    pub fn max_frame_bytes(mut self, bytes: usize) -> Self {
+        self.pool.connection.max_frame_bytes = bytes;
+        self
+    }
+
+    /// Sets the language that the client claims to be written in; Rust by default. For bindings.
+    pub fn language(mut self, language: LanguageCode) -> Self {
+        self.pool.connection.language = language;
+        self
+    }
+
+    /// Sets where time, randomness and connections come from: [`Env::system`] by default. For tests.
+    pub fn env(mut self, env: Env) -> Self {
+        self.env = Some(env);
+        self
+    }
+
+    /// Makes the client, once one of the name servers has answered.
+    ///
+    /// Dropping the future leaves nothing behind.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidArgument`] for addresses or settings that make no sense, and outside of a Tokio runtime;
+    /// [`ErrorKind::Connection`] or [`ErrorKind::Timeout`], naming the addresses tried, when no name server answers
+    /// within the connect timeout and the request timeout together.
+    pub async fn connect(self) -> Result<Client> {
+        let addresses = parse_name_servers(&self.name_servers)?;
+        self.check()?;
+        let env = match self.env {
+            Some(env) => env,
+            None => Env::system()?,
+        };
+        let deadline = env.now() + self.pool.connect_timeout + self.config.request_timeout;
+        let (pool, incoming) = Pool::new(env.clone(), self.pool);
+        let reached = cluster::reach(&env, &pool, &addresses, deadline).await;
+        let name_servers = reached.map_err(|error| error.with_operation("connect"))?;
+        let address = local_address(&env, name_servers.preferred().map_or("", |address| address)).await;
+        let identity = identity(&env, address, self.instance_name.as_deref());
+        let cluster = Cluster::new(env.clone(), self.config, name_servers, pool, identity);
+        cluster.own(env.spawn(serve(incoming, cluster.groups().clone())));
+        Ok(Client { cluster })
+    }
+
+    fn check(&self) -> Result<()> {
+        for (name, time) in [
+            ("request_timeout", self.config.request_timeout),
+            ("connect_timeout", self.pool.connect_timeout),
+            ("route_interval", self.config.route_interval),
+            ("heartbeat_interval", self.config.heartbeat_interval),
+        ] {
+            if time.is_zero() || time > Duration::from_secs(24 * 3600) {
+                let message = format!("`{name}` is {time:?}: choose more than nothing and at most a day");
+                return Err(Error::new(ErrorKind::InvalidArgument, message));
+            }
+        }
+        if let Some(name) = &self.instance_name {
+            check_group(name).map_err(|error| error.with_operation("check `instance_name`"))?;
+        }
+        Ok(())
+    }
+}
+
+/// The address of this machine on the way to a name server; loopback when it cannot be told.
+async fn local_address(env: &Env, name_server: &str) -> IpAddr {
+    let toward = async {
+        let (host, port) = name_server.rsplit_once(':')?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        env.resolve(host, port.parse().ok()?).await.ok()?.into_iter().next()
+    };
+    let toward = toward.await;
+    toward.and_then(|server| env.local_address(server).ok()).unwrap_or(Ipv4Addr::LOCALHOST.into())
+}
+
+fn identity(env: &Env, address: IpAddr, instance_name: Option<&str>) -> Identity {
+    let host = match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    };
+    let process = std::process::id();
+    let client_id = match instance_name {
+        Some(name) => format!("{host}@{name}"),
+        None => format!("{host}@{process}#{}", env.random()),
+    };
+    let random = env.random();
+    // Two halves of one number: the salt tells apart clients of one process, and processes with one number.
+    Identity::new(client_id, UniqueIdFactory::new(address, process, (random >> 32) as i32, 0), random as u16)
+}
+
+/// Handles what brokers ask of this client, until its connections end.
+async fn serve(mut incoming: mpsc::Receiver<Incoming>, groups: Groups) {
+    while let Some(request) = incoming.recv().await {
+        match request.code() {
+            RequestCode::NOTIFY_CONSUMER_IDS_CHANGED => match request.decode::<NotifyConsumerIdsChangedRequest<'_>>() {
+                Ok(notice) => groups.consumer_group_changed(&notice.consumer_group),
+                Err(error) => tracing::warn!(%error, "a notice of a changed consumer group was ignored"),
+            },
+            code => {
+                let remark = format!("this client does not serve request {code}");
+                request.refuse(ResponseCode::REQUEST_CODE_NOT_SUPPORTED, &remark);
+            }
+        }
+    }
+}

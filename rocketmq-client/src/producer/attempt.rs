@@ -1,0 +1,225 @@
+//! The way of one message: attempts until one succeeds, within one time budget.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rocketmq_wire::message::id::UniqueId;
+use rocketmq_wire::message::names::DEFAULT_TOPIC;
+use rocketmq_wire::request::send::SendMessageRequestV2;
+
+use super::attempts::{Attempt, Attempts};
+use super::receipt::SendReceipt;
+use super::verdict::{self, Verdict};
+use super::{Inner, TopicQueues};
+use crate::backoff::Backoff;
+use crate::cluster::{QUEUES_OF_NEW_TOPIC, WriteQueue};
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::{Message, MessageQueue};
+use crate::remoting::Peer;
+
+/// How long a busy broker is left alone before the same message is tried there again.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// A message with what stays the same over all attempts.
+struct Outgoing<'a> {
+    producer: &'a Inner,
+    message: &'a Message,
+    unique_id: UniqueId,
+    born_ms: i64,
+}
+
+impl Inner {
+    /// Sends a checked message to queues of the producer's choice.
+    pub(super) async fn send_anywhere(
+        &self,
+        topic: &TopicQueues,
+        mut message: Message,
+        deadline: Instant,
+    ) -> Result<SendReceipt> {
+        let outgoing = self.outgoing(&mut message);
+        let env = self.cluster.env();
+        let mut attempts = Attempts::default();
+        let mut pause = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        let mut not_stored = None;
+        let mut avoid: Option<Arc<str>> = None;
+        for number in 0..=self.config.retries {
+            let route = self.cluster.routes().for_sending(&topic.topic, deadline).await?;
+            let (target, peer) = self.choose(topic, route.write_queues(), avoid.as_deref())?;
+            let mut began = env.now();
+            if let Some(last) = attempts.last() {
+                if verdict::needs_pause(&last.error) && avoid.as_deref() == Some(target.queue.broker()) {
+                    env.sleep_until(deadline.min(began + pause.next(env.random()))).await;
+                    began = env.now();
+                }
+                if began >= deadline {
+                    break;
+                }
+            }
+            let error =
+                match outgoing.attempt(&peer, &target.queue, self.attempt_deadline(number, began, deadline)).await {
+                    Ok(receipt) => match verdict::of_status(receipt.status(), self.config.retry_not_stored) {
+                        Verdict::Final => return Ok(receipt),
+                        Verdict::Retry => {
+                            not_stored.get_or_insert(receipt);
+                            avoid = Some(Arc::clone(target.queue.shared_broker()));
+                            continue;
+                        }
+                    },
+                    Err(error) => error,
+                };
+            if verdict::suspects_route(&error) {
+                self.cluster.routes().suspect(&topic.topic);
+            }
+            let verdict = verdict::of_error(&error);
+            attempts.push(Attempt { queue: target.queue.clone(), elapsed: env.now() - began, error });
+            if verdict == Verdict::Final {
+                break;
+            }
+            avoid = Some(Arc::clone(target.queue.shared_broker()));
+        }
+        match not_stored {
+            Some(receipt) => Ok(receipt),
+            None => Err(attempts.into_error(message.topic()).unwrap_or_else(|| time_is_over(message.topic()))),
+        }
+    }
+
+    /// Sends a checked message to one queue, once.
+    pub(super) async fn send_to_queue(
+        &self,
+        topic: &TopicQueues,
+        queue: &MessageQueue,
+        mut message: Message,
+        deadline: Instant,
+    ) -> Result<SendReceipt> {
+        let peer = self.master(queue)?;
+        let outgoing = self.outgoing(&mut message);
+        let began = self.cluster.env().now();
+        let error = match outgoing.attempt(&peer, queue, deadline).await {
+            Ok(receipt) => return Ok(receipt),
+            Err(error) => error,
+        };
+        if verdict::suspects_route(&error) {
+            self.cluster.routes().suspect(&topic.topic);
+        }
+        let mut attempts = Attempts::default();
+        attempts.push(Attempt { queue: queue.clone(), elapsed: self.cluster.env().now() - began, error });
+        Err(attempts.into_error(message.topic()).unwrap_or_else(|| time_is_over(message.topic())))
+    }
+
+    /// Hands a checked message to a connection and is done with it.
+    pub(super) async fn send_and_forget(
+        &self,
+        topic: &TopicQueues,
+        queue: Option<&MessageQueue>,
+        mut message: Message,
+        deadline: Instant,
+    ) -> Result<()> {
+        let route = self.cluster.routes().for_sending(&topic.topic, deadline).await?;
+        let (queue, peer) = match queue {
+            Some(queue) => (queue, self.master(queue)?),
+            None => {
+                let (target, peer) = self.choose(topic, route.write_queues(), None)?;
+                (&target.queue, peer)
+            }
+        };
+        let outgoing = self.outgoing(&mut message);
+        let request = outgoing.request(queue);
+        let sent = peer.call_one_way(&request, outgoing.message.body(), deadline).await;
+        sent.map_err(|error| {
+            if verdict::suspects_route(&error) {
+                self.cluster.routes().suspect(&topic.topic);
+            }
+            error.with_operation("send one-way")
+        })
+    }
+
+    fn outgoing<'a>(&'a self, message: &'a mut Message) -> Outgoing<'a> {
+        let born_ms = self.cluster.env().wall_clock_ms();
+        let unique_id = self.cluster.unique_id(born_ms);
+        message.set_unique_id(unique_id.as_str());
+        Outgoing { producer: self, message, unique_id, born_ms }
+    }
+
+    /// The next queue and its broker: not the broker to avoid, nor one that cannot be reached at the moment, while there
+    /// is another.
+    fn choose<'a>(
+        &self,
+        topic: &TopicQueues,
+        queues: &'a [WriteQueue],
+        avoid: Option<&str>,
+    ) -> Result<(&'a WriteQueue, Peer)> {
+        let Some(target) = topic.choice.choose(queues, avoid) else {
+            self.cluster.routes().suspect(&topic.topic);
+            return Err(Error::new(
+                ErrorKind::NoRoute,
+                format!(
+                    "the topic `{}` has no queue to write to: check its permission and that a master of its brokers is up",
+                    topic.topic.name()
+                ),
+            )
+            .with_operation("send"));
+        };
+        let peer = self.cluster.peer(&target.master);
+        if peer.failure().is_none() {
+            return Ok((target, peer));
+        }
+        let reachable = |queue: &WriteQueue| {
+            avoid != Some(queue.queue.broker()) && self.cluster.peer(&queue.master).failure().is_none()
+        };
+        Ok(match topic.choice.choose_where(queues, reachable) {
+            Some(target) => (target, self.cluster.peer(&target.master)),
+            None => (target, peer),
+        })
+    }
+
+    fn master(&self, queue: &MessageQueue) -> Result<Peer> {
+        self.cluster.master(queue.broker()).ok_or_else(|| {
+            Error::new(
+                ErrorKind::NoRoute,
+                format!("the queue {queue} has no broker: no route names a master of `{}`", queue.broker()),
+            )
+            .with_operation("send")
+        })
+    }
+
+    /// The end of one attempt: of all but the last there may be a limit of its own.
+    fn attempt_deadline(&self, number: u32, began: Instant, deadline: Instant) -> Instant {
+        match self.config.attempt_timeout {
+            Some(limit) if number < self.config.retries => deadline.min(began + limit),
+            _ => deadline,
+        }
+    }
+}
+
+impl Outgoing<'_> {
+    async fn attempt(&self, peer: &Peer, queue: &MessageQueue, deadline: Instant) -> Result<SendReceipt> {
+        let answer = peer.call(&self.request(queue), self.message.body(), deadline).await?;
+        SendReceipt::read(&answer, queue, self.unique_id)
+    }
+
+    fn request<'a>(&'a self, queue: &'a MessageQueue) -> SendMessageRequestV2<'a> {
+        SendMessageRequestV2 {
+            producer_group: Cow::Borrowed(&self.producer.group),
+            topic: Cow::Borrowed(self.message.topic()),
+            default_topic: Cow::Borrowed(DEFAULT_TOPIC),
+            default_topic_queue_nums: QUEUES_OF_NEW_TOPIC,
+            queue_id: queue.id(),
+            sys_flag: 0,
+            born_timestamp: self.born_ms,
+            flag: self.message.user_flag(),
+            properties: Some(Cow::Borrowed(self.message.encoded_properties())),
+            reconsume_times: Some(0),
+            unit_mode: Some(false),
+            max_reconsume_times: None,
+            batch: Some(false),
+            broker_name: Some(Cow::Borrowed(queue.broker())),
+        }
+    }
+}
+
+fn time_is_over(topic: &str) -> Error {
+    Error::new(ErrorKind::Timeout, format!("the time for the message for `{topic}` was over before it could be sent"))
+        .with_operation("send")
+}

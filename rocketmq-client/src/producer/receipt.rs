@@ -1,0 +1,131 @@
+//! What became of a message that a broker took.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rocketmq_wire::ResponseCode;
+use rocketmq_wire::message::id::{OffsetMessageId, UniqueId};
+use rocketmq_wire::request::send::{SendMessageRequestV2, SendMessageResponse};
+
+use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::message::MessageQueue;
+use crate::remoting::Response;
+
+/// Stands for an offset that the broker did not tell.
+const UNKNOWN_OFFSET: i64 = -1;
+
+/// How safely a broker has stored a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SendStatus {
+    /// As safely as the broker is configured to.
+    Ok,
+    /// Stored, but not written to disk within the time that the broker allows for it.
+    FlushDiskTimeout,
+    /// Stored on the master only: no slave is near enough.
+    SlaveNotAvailable,
+    /// Stored on the master, but no slave had it within the time that the broker allows for it.
+    FlushSlaveTimeout,
+}
+
+impl SendStatus {
+    /// The status that a response code stands for; `None` for refusals.
+    pub(super) fn from_code(code: ResponseCode) -> Option<Self> {
+        match code {
+            ResponseCode::SUCCESS => Some(Self::Ok),
+            ResponseCode::FLUSH_DISK_TIMEOUT => Some(Self::FlushDiskTimeout),
+            ResponseCode::SLAVE_NOT_AVAILABLE => Some(Self::SlaveNotAvailable),
+            ResponseCode::FLUSH_SLAVE_TIMEOUT => Some(Self::FlushSlaveTimeout),
+            _ => None,
+        }
+    }
+}
+
+/// What a broker said when it took a message.
+#[derive(Clone)]
+pub struct SendReceipt {
+    status: SendStatus,
+    queue: MessageQueue,
+    queue_offset: i64,
+    unique_id: UniqueId,
+    offset_id: Option<OffsetMessageId>,
+}
+
+impl SendReceipt {
+    /// Reads an answer to a send to `queue`; a refusal is an error.
+    pub(super) fn read(answer: &Response, queue: &MessageQueue, unique_id: UniqueId) -> Result<Self> {
+        let Some(status) = SendStatus::from_code(answer.code()) else { return Err(answer.error()) };
+        // A message that is stored must not be sent again only because the answer does not say where.
+        let SendMessageResponse { message_id, queue_id, queue_offset, .. } =
+            answer.decode::<SendMessageRequestV2<'_>>().unwrap_or_else(|_| SendMessageResponse {
+                queue_id: queue.id(),
+                queue_offset: UNKNOWN_OFFSET,
+                ..Default::default()
+            });
+        Ok(Self {
+            status,
+            queue: MessageQueue::new(Arc::clone(queue.shared_topic()), Arc::clone(queue.shared_broker()), queue_id),
+            queue_offset,
+            unique_id,
+            offset_id: message_id.parse().ok(),
+        })
+    }
+
+    /// How safely the message is stored. Anything but [`SendStatus::Ok`] is rare and not an error: the message is
+    /// there, and will be delivered unless the broker is lost.
+    pub fn status(&self) -> SendStatus {
+        self.status
+    }
+
+    /// The receipt itself when the message is stored as safely as the broker is configured to.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotStored`] otherwise.
+    pub fn require_stored(self) -> Result<Self> {
+        let (code, why) = match self.status {
+            SendStatus::Ok => return Ok(self),
+            SendStatus::FlushDiskTimeout => (ResponseCode::FLUSH_DISK_TIMEOUT, "it was not written to disk in time"),
+            SendStatus::SlaveNotAvailable => (ResponseCode::SLAVE_NOT_AVAILABLE, "no slave is near enough"),
+            SendStatus::FlushSlaveTimeout => (ResponseCode::FLUSH_SLAVE_TIMEOUT, "no slave had it in time"),
+        };
+        let message = format!("the broker has taken the message {}, but {why}", self.unique_id);
+        debug_assert_eq!(Error::from_response(code.0, None).kind(), ErrorKind::NotStored);
+        Err(Error::from_response(code.0, None)
+            .with_message(message)
+            .with_operation("send")
+            .with_outcome(Outcome::Unknown))
+    }
+
+    /// The queue that holds the message.
+    pub fn queue(&self) -> &MessageQueue {
+        &self.queue
+    }
+
+    /// The message's offset in that queue; -1 when the broker did not say.
+    pub fn queue_offset(&self) -> i64 {
+        self.queue_offset
+    }
+
+    /// The id that this client gave the message: the one that consumers see and that tools search for.
+    pub fn message_id(&self) -> &str {
+        self.unique_id.as_str()
+    }
+
+    /// The id that says where the broker keeps the message; `None` when the broker gave none of the usual form.
+    pub fn offset_message_id(&self) -> Option<OffsetMessageId> {
+        self.offset_id
+    }
+}
+
+impl fmt::Debug for SendReceipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendReceipt")
+            .field("status", &self.status)
+            .field("queue", &self.queue)
+            .field("queue_offset", &self.queue_offset)
+            .field("message_id", &self.message_id())
+            .field("offset_message_id", &self.offset_id.as_ref().map(ToString::to_string))
+            .finish()
+    }
+}
