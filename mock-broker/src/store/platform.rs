@@ -33,7 +33,7 @@ pub(super) fn reserve(file: &File, offset: u64, length: u64) -> io::Result<()> {
 
 fn write_zeros(mut file: &File, offset: u64, mut length: u64) -> io::Result<()> {
     use std::io::{Seek, SeekFrom, Write};
-    const ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+    static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
     file.seek(SeekFrom::Start(offset))?;
     while length > 0 {
         let chunk = length.min(ZEROS.len() as u64) as usize;
