@@ -38,21 +38,31 @@ fetch_jars() {
   touch "$cache/$version/fetched"
 }
 
+# digest FOLDER: changes with any byte of any file. The tests compute the same and refuse drivers made from other sources.
+digest() { find "$1" -type f | LC_ALL=C sort | xargs cat | sha1sum | cut -d ' ' -f 1; }
+
 compile_java() {
-  local version=$1 classes=$cache/$1/classes
-  [ -e "$classes/compiled" ] && [ -z "$(find tests/interop/java -newer "$classes/compiled")" ] && return 0
+  local classes=$cache/$1/classes
+  [ "$(cat "$classes/source.sha1" 2>/dev/null)" = "$java_digest" ] && return 0
   rm -rf "$classes"
   mkdir -p "$classes"
-  javac -nowarn -encoding UTF-8 --release 17 -cp "$cache/$version/lib/*" -d "$classes" \
+  javac -nowarn -encoding UTF-8 --release 17 -cp "$cache/$1/lib/*" -d "$classes" \
     tests/interop/java/interop/*.java 2> >(grep -v '^Note: ' >&2)
-  touch "$classes/compiled"
+  echo "$java_digest" >"$classes/source.sha1"
 }
 
+compile_go() {
+  [ "$(cat "$cache/go-driver.sha1" 2>/dev/null)" = "$1" ] && return 0
+  # GOTOOLCHAIN: a go.mod must never make an old compiler fetch a newer one.
+  (cd tests/interop/go && export GOTOOLCHAIN=local GOFLAGS=-mod=readonly &&
+    retry go mod download && go build -o "$cache/go-driver" .)
+  echo "$1" >"$cache/go-driver.sha1"
+}
+
+java_digest=$(digest tests/interop/java)
 for version in "${versions[@]}"; do
   fetch_jars "$version"
   compile_java "$version"
 done
 
-# GOTOOLCHAIN: a go.mod must never make an old compiler fetch a newer one.
-(cd tests/interop/go && export GOTOOLCHAIN=local GOFLAGS=-mod=readonly &&
-  retry go mod download && go build -o "$cache/go-driver" .)
+compile_go "$(digest tests/interop/go)"

@@ -4,8 +4,9 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
-    time::SystemTime,
 };
+
+use sha1::{Digest, Sha1};
 
 const SETUP: &str = "scripts/interop-setup.sh";
 
@@ -51,10 +52,10 @@ pub fn jars(version: &str) -> PathBuf {
 ///
 /// # Panics
 ///
-/// When it is missing or older than its source, naming the command that compiles it.
+/// When it is missing or made from other sources, naming the command that compiles it.
 pub fn java_classes(version: &str) -> PathBuf {
     let folder = directory().join(version).join("classes");
-    assert_newer(&folder.join("compiled"), &workspace().join("tests/interop/java"), version);
+    assert_made_from(&workspace().join("tests/interop/java"), &folder.join("source.sha1"), version);
     folder
 }
 
@@ -62,10 +63,10 @@ pub fn java_classes(version: &str) -> PathBuf {
 ///
 /// # Panics
 ///
-/// When it is missing or older than its source, naming the command that compiles it.
+/// When it is missing or made from other sources, naming the command that compiles it.
 pub fn go_driver() -> PathBuf {
     let program = directory().join("go-driver");
-    assert_newer(&program, &workspace().join("tests/interop/go"), "");
+    assert_made_from(&workspace().join("tests/interop/go"), &program.with_extension("sha1"), "");
     program
 }
 
@@ -88,16 +89,21 @@ pub fn run_directory(name: &str) -> PathBuf {
     folder
 }
 
-fn assert_newer(product: &Path, source: &Path, version: &str) {
-    let command = format!("run `{SETUP} {version}`").replace(" `", "`");
-    let made = modified(product).unwrap_or_else(|| panic!("{} is missing: {command}", product.display()));
-    for file in files(source) {
-        assert!(modified(&file) <= Some(made), "{} is newer than {}: {command}", file.display(), product.display());
+/// Compares the digest that the setup wrote with that of the sources of today.
+fn assert_made_from(sources: &Path, written: &Path, version: &str) {
+    let mut files = files(sources);
+    files.sort();
+    let mut digest = Sha1::new();
+    for file in files {
+        digest.update(fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display())));
     }
-}
-
-fn modified(file: &Path) -> Option<SystemTime> {
-    fs::metadata(file).and_then(|metadata| metadata.modified()).ok()
+    let digest: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    assert!(
+        fs::read_to_string(written).is_ok_and(|made_from| made_from.trim() == digest),
+        "the driver of {} is not compiled, or from older sources: run `{}`",
+        sources.display(),
+        format!("{SETUP} {version}").trim(),
+    );
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {

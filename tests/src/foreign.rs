@@ -19,7 +19,7 @@ use tokio::{sync::mpsc, time};
 
 use crate::{
     cache,
-    party::{Received, Sent},
+    party::{Outcome, Received, Sent},
     process::Process,
 };
 
@@ -85,7 +85,7 @@ impl Driver {
         Self { name: name.to_owned(), process: Mutex::new(process), jobs, next_job: AtomicU32::new(1) }
     }
 
-    /// Starts sending. Ask the job for [`Job::done`].
+    /// Starts sending. Ask the job for its [`Job::outcome`].
     pub fn produce(&self, arguments: &Arguments) -> Job<'_> {
         self.command("produce", arguments)
     }
@@ -198,17 +198,6 @@ impl Job<'_> {
     }
 
     /// Collects the events of a `produce` until it is done.
-    ///
-    /// # Panics
-    ///
-    /// When a send failed, or no event comes within a minute.
-    pub async fn sent(mut self) -> Vec<Sent> {
-        let outcome = self.outcome().await;
-        assert!(outcome.failed.is_empty(), "{:?}", outcome.failed);
-        outcome.sent
-    }
-
-    /// Collects the events of a `produce` until it is done, failures as well.
     pub async fn outcome(&mut self) -> Outcome {
         let mut outcome = Outcome::default();
         loop {
@@ -273,15 +262,6 @@ impl Drop for Job<'_> {
             jobs.remove(&self.id);
         }
     }
-}
-
-/// What a `produce` came to.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// The sends that were answered.
-    pub sent: Vec<Sent>,
-    /// What the others failed with.
-    pub failed: Vec<String>,
 }
 
 fn sent(event: &Value) -> Sent {

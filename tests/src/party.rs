@@ -198,15 +198,20 @@ pub struct Received {
     pub properties: BTreeMap<String, String>,
 }
 
+/// How sending some messages ended.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The messages that were acknowledged as stored.
+    pub sent: Vec<Sent>,
+    /// What the other sends failed with.
+    pub failed: Vec<String>,
+}
+
 impl Party {
-    /// Sends the messages and waits until each is answered.
-    ///
-    /// # Panics
-    ///
-    /// When one is not stored.
-    pub async fn send(self, server: &Server, outgoing: &Outgoing) -> Vec<Sent> {
+    /// Starts a producer.
+    pub async fn sender(self, server: &Server) -> Sender {
         match self {
-            Self::Foreign(driver) => driver.produce(&produce_arguments(server, outgoing)).sent().await,
+            Self::Foreign(driver) => Sender::Foreign { driver, name_server: server.name_server().to_owned() },
         }
     }
 
@@ -218,6 +223,36 @@ impl Party {
                 server.create_topic(&format!("%RETRY%{}", subscription.group), 1);
                 Consumption::Foreign(driver.consume(&consume_arguments(server, subscription)).await)
             }
+        }
+    }
+}
+
+/// A running producer.
+#[derive(Debug)]
+pub enum Sender {
+    /// The drivers start one for each command.
+    Foreign {
+        /// In which driver.
+        driver: &'static Driver,
+        /// Where to.
+        name_server: String,
+    },
+}
+
+impl Sender {
+    /// Sends the messages and waits until each is answered or has failed.
+    pub async fn send(&self, outgoing: &Outgoing) -> Outcome {
+        match self {
+            Self::Foreign { driver, name_server } => {
+                driver.produce(&produce_arguments(name_server, outgoing)).outcome().await
+            }
+        }
+    }
+
+    /// Shuts the producer down.
+    pub async fn shutdown(self) {
+        match self {
+            Self::Foreign { .. } => {}
         }
     }
 }
@@ -249,10 +284,10 @@ impl Consumption {
     }
 }
 
-fn produce_arguments(server: &Server, outgoing: &Outgoing) -> Arguments {
+fn produce_arguments(name_server: &str, outgoing: &Outgoing) -> Arguments {
     let (kind, size) = outgoing.body.kind_and_size();
     let mut arguments = Arguments::new()
-        .set("name_server", server.name_server())
+        .set("name_server", name_server)
         .set("topic", &outgoing.topic)
         .set("count", outgoing.count)
         .set("in_flight", outgoing.in_flight)

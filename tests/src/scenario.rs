@@ -5,10 +5,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    runtime::{Builder, Runtime},
-    time::Instant,
-};
+use tokio::{runtime::Builder, sync::watch, time::Instant};
 
 use crate::{
     party::{Body, Consumption, Outgoing, Party, Received, Sent, Subscription, sha1_hex},
@@ -28,9 +25,12 @@ pub struct Cast {
 
 impl Cast {
     async fn send(&self, outgoing: &Outgoing) -> Vec<Sent> {
-        let sent = self.sender.send(self.server, outgoing).await;
-        assert_eq!(sent.len(), outgoing.count, "an answer to every send");
-        sent
+        let sender = self.sender.sender(self.server).await;
+        let outcome = sender.send(outgoing).await;
+        sender.shutdown().await;
+        assert_eq!(outcome.failed, [] as [String; 0]);
+        assert_eq!(outcome.sent.len(), outgoing.count, "an answer to every send");
+        outcome.sent
     }
 
     async fn consume(&self, subscription: &Subscription) -> Consumption {
@@ -44,24 +44,19 @@ impl Cast {
     }
 }
 
-/// Runs a scenario while nobody stops the server.
+/// Runs a scenario, on threads of its own.
 ///
 /// # Panics
 ///
-/// When the scenario fails, or has not ended after three minutes.
+/// When the scenario fails, or has not ended after five minutes.
 pub fn run<F: Future<Output = ()>>(cast: Cast, scenario: impl FnOnce(Cast) -> F) {
-    let runtime = runtime();
-    runtime.block_on(async {
-        let _running = cast.server.share().await;
+    let threads = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    threads.expect("threads can be started").block_on(async {
         let what = format!("{:?} to {:?} over {}", cast.sender, cast.receiver, cast.server.label());
         println!("{what}");
-        let ended = tokio::time::timeout(Duration::from_secs(180), scenario(cast)).await;
-        assert!(ended.is_ok(), "{what}: not within three minutes");
+        let ended = tokio::time::timeout(Duration::from_secs(300), scenario(cast)).await;
+        assert!(ended.is_ok(), "{what}: not within five minutes");
     });
-}
-
-fn runtime() -> Runtime {
-    Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads can be started")
 }
 
 /// A count of messages, ten times as many with `FULL=1` in the environment.
@@ -89,6 +84,7 @@ macro_rules! scenarios {
 
 /// Many messages arrive once each, with the body, keys, ids and places that the sender was told.
 pub async fn nothing_lost_none_duplicated(cast: Cast, count: usize) {
+    let _running = cast.server.share().await;
     let topic = cast.topic("all", 4);
     let outgoing = Outgoing { in_flight: 32, ..Outgoing::new(&topic, count, "k-") };
     let mut consumer = cast.consume(&Subscription::new(&cast.server.name("all-group"), &topic)).await;
@@ -101,6 +97,7 @@ pub async fn nothing_lost_none_duplicated(cast: Cast, count: usize) {
 
 /// Of three tags a consumer of two gets just these.
 pub async fn tags_filter(cast: Cast) {
+    let _running = cast.server.share().await;
     let topic = cast.topic("tags", 4);
     let tags = ["apple", "pear", "plum"].map(str::to_owned).to_vec();
     let outgoing = Outgoing { tags, ..Outgoing::new(&topic, 300, "k-") };
@@ -120,6 +117,7 @@ pub async fn tags_filter(cast: Cast) {
 
 /// A tag outside ASCII is found by its Java hash, which is over UTF-16 units.
 pub async fn non_ascii_tag(cast: Cast) {
+    let _running = cast.server.share().await;
     let topic = cast.topic("tag", 4);
     let outgoing =
         Outgoing { tags: ["標籤🦀".to_owned(), "étiquette".to_owned()].into(), ..Outgoing::new(&topic, 20, "k-") };
@@ -134,6 +132,7 @@ pub async fn non_ascii_tag(cast: Cast) {
 
 /// Two consumers of a group share the queues; when one leaves, the other gets all of them, and no message is lost.
 pub async fn take_over(cast: Cast) {
+    let _running = cast.server.share().await;
     const QUEUES: u32 = 8;
     const ROUND: usize = 40;
     let topic = cast.topic("shared", QUEUES);
@@ -173,6 +172,7 @@ pub async fn take_over(cast: Cast) {
 
 /// A handler that fails twice sees each message three times, and no fourth time.
 pub async fn fails_twice_then_succeeds(cast: Cast) {
+    let _running = cast.server.share().await;
     const COUNT: usize = 10;
     let topic = cast.topic("retry", 4);
     let group = cast.server.name("retry-group");
@@ -199,6 +199,7 @@ pub async fn fails_twice_then_succeeds(cast: Cast) {
 
 /// A consumer that comes back goes on where it stopped: nothing again, nothing left out.
 pub async fn restart_continues(cast: Cast) {
+    let _running = cast.server.share().await;
     let topic = cast.topic("again", 4);
     let subscription = Subscription::new(&cast.server.name("again-group"), &topic);
     let before = Outgoing::new(&topic, 100, "before-");
@@ -220,6 +221,7 @@ pub async fn restart_continues(cast: Cast) {
 
 /// Bodies of one byte, of zero bytes, of every byte value and of exactly the largest size arrive as they were sent.
 pub async fn bodies(cast: Cast) {
+    let _running = cast.server.share().await;
     let topic = cast.topic("bodies", 4);
     let bodies = [Body::Text(1), Body::Zeros(1), Body::Zeros(5000), Body::Bytes(5000), Body::Bytes(4 << 20)];
     let mut consumer = cast.consume(&Subscription::new(&cast.server.name("bodies-group"), &topic)).await;
@@ -234,6 +236,7 @@ pub async fn bodies(cast: Cast) {
 
 /// Properties of any text arrive, beside those that clients and brokers add.
 pub async fn unicode_properties(cast: Cast) {
+    let _running = cast.server.share().await;
     let topic = cast.topic("properties", 4);
     let properties: BTreeMap<String, String> = [
         ("plain", "value"),
@@ -251,6 +254,71 @@ pub async fn unicode_properties(cast: Cast) {
     let received = consumer.messages(4).await;
     assert_eq!(consumer.stop().await, []);
     assert_matches(&outgoing, &sent, &received);
+}
+
+/// The broker is stopped and started while messages are sent and received: every message that was acknowledged
+/// arrives, and sending goes on by itself.
+pub async fn broker_restarts_while_sending(cast: Cast) {
+    let mut control = cast.server.exclusive().await;
+    let topic = cast.topic("restart", 4);
+    let mut consumer = cast.consume(&Subscription::new(&cast.server.name("restart-group"), &topic)).await;
+    let (progress, mut rounds) = watch::channel(Progress::default());
+    let (stop, stopped) = watch::channel(false);
+    let sending = tokio::spawn(async move { send_until(cast, &topic, &progress, stopped).await });
+
+    await_acknowledged(&mut rounds, 2).await;
+    tokio::task::block_in_place(|| control.stop_broker());
+    tokio::task::block_in_place(|| control.start_broker());
+    let so_far = rounds.borrow().acknowledged;
+    await_acknowledged(&mut rounds, so_far + 2).await;
+    stop.send(true).expect("the sending task listens");
+    let acknowledged = sending.await.expect("the sending task ends");
+
+    let mut missing = acknowledged.clone();
+    while !missing.is_empty() {
+        missing.remove(&consumer.messages(1).await[0].keys);
+    }
+    consumer.stop().await;
+    println!("{} messages were acknowledged, all arrived; {} sends failed", acknowledged.len(), rounds.borrow().failed);
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    /// How many rounds had every send acknowledged.
+    acknowledged: u32,
+    /// How many sends failed.
+    failed: usize,
+}
+
+/// Sends round after round and returns the keys that were acknowledged.
+async fn send_until(
+    cast: Cast,
+    topic: &str,
+    progress: &watch::Sender<Progress>,
+    stopped: watch::Receiver<bool>,
+) -> BTreeSet<String> {
+    let sender = cast.sender.sender(cast.server).await;
+    let mut acknowledged = BTreeSet::new();
+    for round in 0.. {
+        let outgoing = Outgoing { in_flight: 8, ..Outgoing::new(topic, 40, &format!("{round}-")) };
+        let outcome = sender.send(&outgoing).await;
+        acknowledged.extend(outcome.sent.iter().map(|sent| outgoing.key(sent.index)));
+        progress.send_modify(|progress| {
+            progress.acknowledged += u32::from(outcome.failed.is_empty());
+            progress.failed += outcome.failed.len();
+        });
+        if *stopped.borrow() {
+            break;
+        }
+    }
+    sender.shutdown().await;
+    acknowledged
+}
+
+async fn await_acknowledged(rounds: &mut watch::Receiver<Progress>, wanted: u32) {
+    let waiting = rounds.wait_for(|progress| progress.acknowledged >= wanted);
+    let reached = matches!(tokio::time::timeout(Duration::from_secs(60), waiting).await, Ok(Ok(_)));
+    assert!(reached, "sends are not acknowledged: {:?}", *rounds.borrow());
 }
 
 /// Each message was received once and is what the sender was told about it.

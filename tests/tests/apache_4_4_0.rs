@@ -12,4 +12,4 @@ static SERVER: LazyLock<Server> = LazyLock::new(|| Server::apache("4.4.0"));
 
 // The harness judged by itself: what fails here is no fault of ours.
 scenarios! { java_to_go: SERVER, java(), go(); bodies, unicode_properties, tags_filter }
-scenarios! { go_to_java: SERVER, go(), java(); bodies, unicode_properties, fails_twice_then_succeeds }
+scenarios! { go_to_java: SERVER, go(), java(); bodies, unicode_properties, fails_twice_then_succeeds, broker_restarts_while_sending }
