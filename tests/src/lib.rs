@@ -6,6 +6,7 @@
 pub mod apache;
 pub mod cache;
 pub mod foreign;
+pub mod mock_process;
 pub mod party;
 pub mod process;
 pub mod raw;

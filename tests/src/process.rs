@@ -111,6 +111,13 @@ impl Process {
         self.wait(limit)
     }
 
+    /// Asks it to end with SIGTERM.
+    pub fn terminate(&self) {
+        let kill = format!("kill -TERM {}", self.child.id());
+        let status = Command::new("sh").args(["-c", &kill]).status().expect("a system has a shell");
+        assert!(status.success(), "{} runs no more: {status}", self.name);
+    }
+
     /// Ends it at once, as `kill -9` does, and waits until it is gone.
     pub fn kill(&mut self) {
         // It may have ended already.

@@ -4,7 +4,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::apache::{self, ApacheCluster};
+use crate::{
+    apache::{self, ApacheCluster},
+    mock_process::MockProcess,
+};
 
 /// A name server and a broker that the scenarios of a test binary share.
 ///
@@ -23,6 +26,8 @@ pub struct Server {
 pub enum Control {
     /// Apache's.
     Apache(ApacheCluster),
+    /// Ours, as the program that users run.
+    Mock(MockProcess),
 }
 
 impl Server {
@@ -34,6 +39,17 @@ impl Server {
             name_server: cluster.name_server(),
             broker: cluster.broker(),
             control: RwLock::new(Control::Apache(cluster)),
+        }
+    }
+
+    /// Starts our broker with its store on disk.
+    pub fn mock() -> Self {
+        let process = MockProcess::start();
+        Self {
+            label: "rocketmq-mock-broker".to_owned(),
+            name_server: process.addresses().name_server.clone(),
+            broker: process.addresses().broker.clone(),
+            control: RwLock::new(Control::Mock(process)),
         }
     }
 
@@ -75,10 +91,11 @@ impl Server {
 }
 
 impl Control {
-    /// Stops the broker cleanly. The name server goes on.
+    /// Stops the broker cleanly. Apache's name server goes on; ours is in the same process and stops as well.
     pub fn stop_broker(&mut self) {
         match self {
             Self::Apache(cluster) => cluster.stop_broker(),
+            Self::Mock(process) => process.stop(),
         }
     }
 
@@ -86,6 +103,7 @@ impl Control {
     pub fn start_broker(&mut self) {
         match self {
             Self::Apache(cluster) => cluster.start_broker(),
+            Self::Mock(process) => process.start_again(),
         }
     }
 }
