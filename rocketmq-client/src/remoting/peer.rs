@@ -69,7 +69,7 @@ impl Peer {
                     left_once = true;
                     self.leave(&connection);
                 }
-                Err(error) if never_left(&error) => {}
+                Err(error) if never_left(&error) => self.replaced(&connection, deadline).await,
                 result => return result,
             }
         }
@@ -87,10 +87,18 @@ impl Peer {
         loop {
             let connection = self.connection(deadline).await?;
             match connection.call_one_way(request, body, deadline).await {
-                Err(error) if never_left(&error) => {}
+                Err(error) if never_left(&error) => self.replaced(&connection, deadline).await,
                 result => return result,
             }
         }
+    }
+
+    /// Waits until a connection that was found lost is no longer the one to use.
+    async fn replaced(&self, lost: &Connection, deadline: Instant) {
+        let mut link = self.0.link.subscribe();
+        let replaced = link.wait_for(|link| !matches!(link, Link::Up(current) if current.is_same(lost)));
+        // What became of it, the next look at the link tells.
+        let _ = self.0.env.within(deadline, replaced).await.is_some_and(|link| link.is_ok());
     }
 
     /// The connection that is up, or one that is made now. An attempt under way is joined; during a back-off the next

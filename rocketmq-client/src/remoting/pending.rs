@@ -439,3 +439,6 @@ fn parts(opaque: i32) -> (u16, u16) {
     let bits = opaque.cast_unsigned();
     ((bits >> 16) as u16, bits as u16)
 }
+
+#[cfg(test)]
+mod tests;
