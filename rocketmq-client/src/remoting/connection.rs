@@ -88,6 +88,8 @@ pub struct ConnectionStats {
     pub unexpected_answers: u64,
     /// Requests under way or ended whose caller has not looked yet.
     pub occupied: usize,
+    /// Writes to the stream: fewer than requests when they are gathered.
+    pub writes: u64,
 }
 
 /// A handle on one connection; clones are the same connection.
@@ -246,6 +248,7 @@ impl Connection {
 
     /// Counts of what is under way.
     pub fn stats(&self) -> ConnectionStats {
+        let writes = lock(&self.0.writer).writes();
         let pending = lock(&self.0.pending);
         let (in_flight, in_flight_bytes) = pending.in_flight();
         ConnectionStats {
@@ -255,6 +258,7 @@ impl Connection {
             waiting: pending.queued(),
             unexpected_answers: pending.unexpected(),
             occupied: pending.occupied(),
+            writes,
         }
     }
 }

@@ -246,6 +246,7 @@ pub(super) struct Writer<W> {
     /// `None` once the connection is closed.
     stream: Option<W>,
     chunk: Chunk,
+    writes: u64,
 }
 
 /// How far a round of writing got.
@@ -259,7 +260,7 @@ pub(super) enum Progress {
 
 impl<W: AsyncWrite + Unpin> Writer<W> {
     pub(super) fn new(stream: W) -> Self {
-        Self { stream: Some(stream), chunk: Chunk::default() }
+        Self { stream: Some(stream), chunk: Chunk::default(), writes: 0 }
     }
 
     /// Takes the open chunk; `false`, and the lead given up, when it is empty. Only for who leads, with the last chunk
@@ -299,9 +300,15 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.chunk.advance(written);
+            self.writes += 1;
             *budget -= written;
         }
         Poll::Ready(Ok(Progress::Written(std::mem::take(&mut self.chunk.admitted))))
+    }
+
+    /// How many writes the stream has taken.
+    pub(super) fn writes(&self) -> u64 {
+        self.writes
     }
 
     /// Closes the writing end and forgets what was not written.

@@ -1,7 +1,7 @@
 //! Connections against a scripted peer over a pipe in memory, on manual time.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use rocketmq_wire::header::{RESPONSE_FLAG, SerializeType};
@@ -11,10 +11,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::*;
 use crate::env::{Env, ManualClock, Task};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::transport::{MemoryNetwork, Stream};
 
 mod calls;
+mod cancellation;
+mod faults;
+mod incoming;
+mod limits;
+mod pool;
 
 const ADDRESS: &str = "broker:10911";
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -87,17 +92,17 @@ fn stored(request: &RemotingCommand, offset: i64) -> RemotingCommand {
     }
 }
 
-fn send_request() -> SendMessageRequestV2<'static> {
-    SendMessageRequestV2 {
-        producer_group: "group".into(),
-        topic: "topic".into(),
-        default_topic: "TBW102".into(),
-        default_topic_queue_nums: 4,
-        queue_id: 3,
-        properties: Some("KEYS\u{1}42\u{2}".into()),
-        ..Default::default()
-    }
-}
+static EMPTY: Bytes = Bytes::new();
+
+static REQUEST: LazyLock<SendMessageRequestV2<'static>> = LazyLock::new(|| SendMessageRequestV2 {
+    producer_group: "group".into(),
+    topic: "topic".into(),
+    default_topic: "TBW102".into(),
+    default_topic_queue_nums: 4,
+    queue_id: 3,
+    properties: Some("KEYS\u{1}42\u{2}".into()),
+    ..Default::default()
+});
 
 /// A connection with its task running, and the server's end.
 struct Fixture {
@@ -118,13 +123,19 @@ fn fixture(buffer: usize, options: &ConnectionOptions) -> Fixture {
 }
 
 impl Fixture {
-    async fn send(&self, body: &Bytes) -> Result<i64> {
-        send(&self.connection, &self.env, body).await
+    /// Starts a send with an empty body.
+    fn spawn_send(&self) -> Task<Result<i64>> {
+        let (connection, env) = (self.connection.clone(), self.env.clone());
+        self.env.spawn(async move { send(&connection, &env, &EMPTY).await })
+    }
+
+    fn deadline(&self) -> Instant {
+        self.env.now() + TIMEOUT
     }
 }
 
 async fn send(connection: &Connection, env: &Env, body: &Bytes) -> Result<i64> {
-    let response = connection.call(&send_request(), body, env.now() + TIMEOUT).await?.success()?;
+    let response = connection.call(&*REQUEST, body, env.now() + TIMEOUT).await?.success()?;
     let stored: SendMessageResponse<'_> = response.decode::<SendMessageRequestV2<'_>>()?;
     Ok(stored.queue_offset)
 }
@@ -132,7 +143,11 @@ async fn send(connection: &Connection, env: &Env, body: &Bytes) -> Result<i64> {
 /// Nothing is left of any request.
 fn assert_clean(connection: &Connection) {
     let stats = connection.stats();
-    let expected = ConnectionStats { unexpected_answers: stats.unexpected_answers, ..ConnectionStats::default() };
+    let expected = ConnectionStats {
+        unexpected_answers: stats.unexpected_answers,
+        writes: stats.writes,
+        ..ConnectionStats::default()
+    };
     assert_eq!(stats, expected);
 }
 
