@@ -257,3 +257,24 @@ async fn serve(mut incoming: mpsc::Receiver<Incoming>, groups: Groups) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Message;
+
+    /// Compiles only while what users await can be awaited in a spawned task.
+    #[expect(dead_code, reason = "it is enough that it compiles")]
+    fn futures_can_be_spawned(client: &'static Client, builder: ClientBuilder) {
+        fn spawned(_: impl Future<Output: Send> + Send) {}
+        spawned(builder.connect());
+        spawned(client.close());
+        spawned(async {
+            let producer = client.producer("group").start().await?;
+            producer.send(Message::new("topic", "body")).await?;
+            producer.send_one_way(Message::new("topic", "body")).await?;
+            producer.shutdown().await;
+            Ok::<_, crate::Error>(())
+        });
+    }
+}

@@ -110,10 +110,11 @@ impl Groups {
     /// Dropping the future does not stop the telling.
     pub(crate) async fn tell_brokers(&self) {
         let (told, wait) = oneshot::channel();
-        let mut state = self.state();
-        state.tell = true;
-        state.waiting.push(told);
-        drop(state);
+        {
+            let mut state = self.state();
+            state.tell = true;
+            state.waiting.push(told);
+        }
         self.0.work.notify_one();
         // An error means that the client was closed meanwhile: nobody is left to be told.
         let _ = wait.await;
@@ -124,14 +125,15 @@ impl Groups {
     /// Dropping the future does not stop the leaving.
     pub(super) async fn leave_all(&self) {
         let (left, wait) = oneshot::channel();
-        let mut state = self.state();
-        let producers = std::mem::take(&mut state.producers).into_keys().map(Group::Producer);
-        let consumers = std::mem::take(&mut state.consumers).into_keys().map(Group::Consumer);
-        let groups: Vec<_> = producers.chain(consumers).map(|group| (group, None)).collect();
-        state.leaving.extend(groups);
-        // Work is done in order, so that who waits for the telling waits for the leaving too.
-        state.waiting.push(left);
-        drop(state);
+        {
+            let mut state = self.state();
+            let producers = std::mem::take(&mut state.producers).into_keys().map(Group::Producer);
+            let consumers = std::mem::take(&mut state.consumers).into_keys().map(Group::Consumer);
+            let groups: Vec<_> = producers.chain(consumers).map(|group| (group, None)).collect();
+            state.leaving.extend(groups);
+            // Work is done in order, so that who waits for the telling waits for the leaving too.
+            state.waiting.push(left);
+        }
         self.0.work.notify_one();
         let _ = wait.await;
     }
