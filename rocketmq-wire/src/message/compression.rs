@@ -76,30 +76,14 @@ impl Compression {
     }
 }
 
-/// Reads `source` to its end, refusing more than `limit` bytes.
-#[cfg(any(feature = "zlib", feature = "lz4"))]
-fn read_within(algorithm: &'static str, source: impl std::io::Read, limit: usize) -> Result<Vec<u8>, DecodeError> {
-    use std::io::Read;
-
-    let mut body = Vec::new();
-    source
-        .take((limit as u64).saturating_add(1))
-        .read_to_end(&mut body)
-        .map_err(|error| DecodeError::Decompress { algorithm, detail: error.to_string() })?;
-    if body.len() > limit {
-        return Err(DecodeError::TooLarge { what: "the decompressed body", length: body.len(), limit });
-    }
-    Ok(body)
-}
-
 #[cfg(feature = "zlib")]
 mod zlib {
-    use std::io::Write;
+    use std::io::{Read, Write};
 
     use flate2::bufread::ZlibDecoder;
     use flate2::write::ZlibEncoder;
 
-    use super::{DecodeError, EncodeError, read_within};
+    use super::{DecodeError, EncodeError};
 
     pub(super) fn compress(body: &[u8], level: i32) -> Result<Vec<u8>, EncodeError> {
         let level = flate2::Compression::new(level.clamp(0, 9) as u32);
@@ -111,33 +95,33 @@ mod zlib {
     }
 
     pub(super) fn decompress(data: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
+        let mut body = Vec::new();
         // Java's inflater takes no input at all for an empty stream.
-        if data.is_empty() { Ok(Vec::new()) } else { read_within("zlib", ZlibDecoder::new(data), limit) }
+        if data.is_empty() {
+            return Ok(body);
+        }
+        ZlibDecoder::new(data)
+            .take((limit as u64).saturating_add(1))
+            .read_to_end(&mut body)
+            .map_err(|error| DecodeError::Decompress { algorithm: "zlib", detail: error.to_string() })?;
+        if body.len() > limit {
+            return Err(DecodeError::TooLarge { what: "the decompressed body", length: body.len(), limit });
+        }
+        Ok(body)
     }
 }
 
 #[cfg(feature = "lz4")]
 mod lz4 {
-    use std::io::Write;
-
-    use lz4_flex::frame::{BlockMode, BlockSize, FrameDecoder, FrameEncoder, FrameInfo};
-
-    use super::{DecodeError, EncodeError, read_within};
+    use super::{DecodeError, EncodeError};
+    use crate::message::lz4_frame;
 
     pub(super) fn compress(body: &[u8]) -> Result<Vec<u8>, EncodeError> {
-        // What Java's LZ4FrameOutputStream writes by default: independent blocks of 4 MiB, no checksums, no size.
-        let frame = FrameInfo::new().block_mode(BlockMode::Independent).block_size(BlockSize::Max4MB);
-        let mut encoder = FrameEncoder::with_frame_info(frame, Vec::with_capacity(body.len() / 2));
-        let failed = EncodeError::Invalid { what: "the body", why: "LZ4 could not compress it" };
-        encoder.write_all(body).map_err(|_| failed.clone())?;
-        encoder.finish().map_err(|_| failed)
+        Ok(lz4_frame::compress(body))
     }
 
     pub(super) fn decompress(data: &[u8], limit: usize) -> Result<Vec<u8>, DecodeError> {
-        if data.is_empty() {
-            return Err(DecodeError::Decompress { algorithm: "lz4", detail: "there is no frame".to_owned() });
-        }
-        read_within("lz4", FrameDecoder::new(data), limit)
+        lz4_frame::decompress(data, limit)
     }
 }
 

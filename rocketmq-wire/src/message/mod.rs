@@ -6,6 +6,8 @@
 pub mod batch;
 pub mod compression;
 pub mod id;
+#[cfg(feature = "lz4")]
+mod lz4_frame;
 pub mod names;
 pub mod namespace;
 pub mod properties;

@@ -215,6 +215,16 @@ fn compressed_bodies() {
 }
 
 #[test]
+fn levels_beyond_the_range_are_moved_into_it() {
+    for algorithm in [Compression::Zlib, Compression::Lz4, Compression::Zstd] {
+        for level in [i32::MIN, -1, 0, 10, i32::MAX] {
+            let compressed = algorithm.compress(b"body", level).expect("a compressed body");
+            assert_eq!(algorithm.decompress(&compressed, 4).as_deref(), Ok(&b"body"[..]), "{algorithm:?} {level}");
+        }
+    }
+}
+
+#[test]
 fn damaged_compressed_bodies() {
     for row in rows("decompress") {
         let note = format!("{} {}", row["type"], row["note"]);

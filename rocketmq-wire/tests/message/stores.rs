@@ -10,8 +10,11 @@ use crate::common::{golden, tar_files};
 
 pub(crate) const STORES: [&str; 4] = ["4.4.0", "4.9.7", "4.9.7-killed", "5.3.3"];
 
-/// A commit log file: where it begins, and its content.
-pub(crate) fn commit_log(store: &str) -> Vec<(u64, Bytes)> {
+/// A commit log offset and what stands there.
+type At<T> = (u64, T);
+
+/// The commit log files of a store, with the offsets at which they begin.
+pub(crate) fn commit_log(store: &str) -> Vec<At<Bytes>> {
     let mut files: Vec<_> = tar_files(&format!("stores/{store}.commitlog.tar.gz"))
         .into_iter()
         .filter_map(|(path, content)| {
@@ -23,8 +26,8 @@ pub(crate) fn commit_log(store: &str) -> Vec<(u64, Bytes)> {
     files
 }
 
-/// All records of a store, with their offsets, and the fillers as (offset, size).
-pub(crate) fn records(store: &str) -> (Vec<(u64, Bytes)>, Vec<(u64, usize)>) {
+/// All records of a store and the sizes of the fillers, with their offsets.
+pub(crate) fn records(store: &str) -> (Vec<At<Bytes>>, Vec<At<usize>>) {
     let (mut records, mut fillers) = (Vec::new(), Vec::new());
     for (begin, file) in commit_log(store) {
         let mut at = 0;
