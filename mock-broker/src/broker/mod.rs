@@ -1,0 +1,346 @@
+//! The broker: decodes requests, acts on its tables and its store, and says how to answer.
+//!
+//! One file for each family of requests. Nothing here waits, sleeps, reads a clock or knows a socket: time comes as
+//! an argument, and what has to happen outside is left in [`Broker::take_effects`].
+
+mod client_requests;
+mod clients;
+mod consumer_offsets;
+mod groups;
+mod held_pulls;
+mod lock_requests;
+mod offset_requests;
+mod pull;
+mod queue_locks;
+mod send;
+mod send_back;
+mod stored_properties;
+mod tag_filter;
+mod topic_requests;
+mod topics;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rocketmq_wire::message::{StoredMessage, UniqueIdFactory, names};
+use rocketmq_wire::model::{TopicConfig, TopicConfigTable};
+use rocketmq_wire::{DecodeError, RequestCode};
+
+use crate::clock::Now;
+use crate::compatibility::Compatibility;
+use crate::reply::{Command, ConnectionId, Effect, Outcome, Peer, Reply};
+use crate::settings::Settings;
+use crate::store::{Store, StoreConfig, StoreError};
+use clients::Clients;
+use consumer_offsets::ConsumerOffsets;
+use groups::Groups;
+use held_pulls::{HeldPulls, SCAN_INTERVAL};
+use queue_locks::QueueLocks;
+use topics::Topics;
+
+/// How often silent clients are looked for.
+const CLIENT_SCAN_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How often the progress of delayed messages is saved.
+const SAVE_PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Waits this long before messages that could not be dispatched are tried again.
+const RETRY_DISPATCH: Duration = Duration::from_millis(100);
+
+/// A broker, without its sockets and its clock.
+#[derive(Debug)]
+pub(crate) struct Broker {
+    settings: Settings,
+    compatibility: Compatibility,
+    region: Arc<str>,
+    /// What stored messages and their ids name as the broker's address.
+    store_host: SocketAddr,
+    store: Store,
+    topics: Topics,
+    groups: Groups,
+    clients: Clients,
+    offsets: ConsumerOffsets,
+    locks: QueueLocks,
+    held: HeldPulls,
+    effects: Vec<Effect>,
+    random: SmallRng,
+    unique_ids: UniqueIdFactory,
+    unique_id_counter: u16,
+    /// Property strings are built here, so that a send allocates none.
+    scratch: Vec<u8>,
+    next_hold_scan: Duration,
+    next_client_scan: Duration,
+    next_offset_save: Duration,
+    next_progress_save: Duration,
+    /// Set while messages wait for space in a queue.
+    retry_dispatch_at: Option<Duration>,
+    /// Set when something is due that was not before.
+    timers_changed: bool,
+}
+
+impl Broker {
+    /// Opens the store and loads the tables. `seed` decides what the broker leaves to chance.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be opened or its settings cannot be read.
+    pub(crate) fn open(settings: Settings, store_host: SocketAddr, now: Now, seed: u64) -> Result<Self, StoreError> {
+        let config = store_config(&settings);
+        let store = match &settings.store {
+            Some(directory) => Store::open(directory, config)?,
+            None => Store::memory(config),
+        };
+        let topics = Topics::load(store.config_file("topics.json"), &settings, now.message_ms)?;
+        let groups = Groups::load(store.config_file("subscriptionGroup.json"), settings.auto_create_groups)?;
+        let offsets = ConsumerOffsets::load(store.config_file("consumerOffset.json"))?;
+        Ok(Broker {
+            compatibility: settings.compatibility,
+            region: settings.region.as_str().into(),
+            store_host,
+            topics,
+            groups,
+            clients: Clients::default(),
+            offsets,
+            locks: QueueLocks::default(),
+            held: HeldPulls::default(),
+            effects: Vec::new(),
+            random: SmallRng::seed_from_u64(seed),
+            unique_ids: UniqueIdFactory::new(store_host.ip(), std::process::id(), seed as i32, 0),
+            unique_id_counter: 0,
+            scratch: Vec::new(),
+            next_hold_scan: now.session + SCAN_INTERVAL,
+            next_client_scan: now.session + CLIENT_SCAN_INTERVAL,
+            next_offset_save: now.session + Duration::from_millis(settings.save_offsets_every_ms),
+            next_progress_save: now.session + SAVE_PROGRESS_INTERVAL,
+            retry_dispatch_at: None,
+            timers_changed: false,
+            store,
+            settings,
+        })
+    }
+
+    /// Acts on a request and says how it is answered. Messages that were put can be read after [`settle`](Self::settle).
+    pub(crate) fn handle<'a>(&mut self, now: Now, peer: &Peer, command: &'a Command<'a>) -> Outcome<'a> {
+        let outcome = match command.code() {
+            RequestCode::SEND_MESSAGE_V2 | RequestCode::SEND_MESSAGE | RequestCode::SEND_BATCH_MESSAGE => {
+                self.send(now, peer, command)
+            }
+            RequestCode::PULL_MESSAGE => self.pull(now, peer, command),
+            RequestCode::LITE_PULL_MESSAGE if self.compatibility.has_lite_pull() => self.pull(now, peer, command),
+            RequestCode::UPDATE_CONSUMER_OFFSET => self.update_consumer_offset(command),
+            RequestCode::QUERY_CONSUMER_OFFSET => self.query_consumer_offset(command),
+            RequestCode::GET_MAX_OFFSET => self.max_offset(command),
+            RequestCode::GET_MIN_OFFSET => self.min_offset(command),
+            RequestCode::SEARCH_OFFSET_BY_TIMESTAMP => self.search_offset(command),
+            RequestCode::GET_EARLIEST_MSG_STORETIME => self.earliest_store_time(command),
+            RequestCode::HEART_BEAT => self.heartbeat(now, peer, command),
+            RequestCode::UNREGISTER_CLIENT => self.unregister_client(peer, command),
+            RequestCode::GET_CONSUMER_LIST_BY_GROUP => self.consumer_list(command),
+            RequestCode::CHECK_CLIENT_CONFIG => check_client(command),
+            RequestCode::CONSUMER_SEND_MSG_BACK => self.send_back(now, command),
+            RequestCode::LOCK_BATCH_MQ => self.lock_queues(now, command),
+            RequestCode::UNLOCK_BATCH_MQ => self.unlock_queues(command),
+            RequestCode::UPDATE_AND_CREATE_TOPIC => self.create_topic(now, command),
+            RequestCode::GET_TOPIC_CONFIG if self.compatibility.has_topic_config_request() => {
+                self.topic_config(command)
+            }
+            code => {
+                tracing::warn!(%code, peer = %peer.address, "request to the broker that is not served");
+                if self.compatibility.broker_ignores(code) {
+                    return Outcome::Silent;
+                }
+                Ok(Reply::not_supported(code).into())
+            }
+        };
+        outcome.unwrap_or_else(|error: DecodeError| {
+            tracing::warn!(code = %command.code(), peer = %peer.address, %error, "request that cannot be read");
+            Reply::undecodable(&error).into()
+        })
+    }
+
+    /// Makes what was put readable and answers the pulls that waited for it.
+    pub(crate) fn settle(&mut self, now: Now) {
+        if self.store.dispatch_behind() == 0 {
+            return;
+        }
+        self.dispatch(now);
+        self.answer_woken(now);
+    }
+
+    fn dispatch(&mut self, now: Now) {
+        let (held, timers_changed) = (&mut self.held, &mut self.timers_changed);
+        let result = self.store.dispatch(&mut |arrival| {
+            *timers_changed |= arrival.topic == names::SCHEDULE_TOPIC;
+            held.message_arrived(arrival.topic, arrival.queue_id, arrival.queue_offset, arrival.tags_code);
+        });
+        self.retry_dispatch_at = result.err().map(|error| {
+            tracing::error!(%error, "messages cannot be made readable yet");
+            now.session + RETRY_DISPATCH
+        });
+        self.timers_changed |= self.retry_dispatch_at.is_some();
+    }
+
+    /// Does what is due: delivers delayed messages, answers pulls whose time is up, drops silent clients, saves.
+    pub(crate) fn tick(&mut self, now: Now) {
+        if self.retry_dispatch_at.is_some_and(|at| at <= now.session) {
+            self.dispatch(now);
+        }
+        let held = &mut self.held;
+        let delivered = self.store.deliver_scheduled(now.message_ms, &mut |arrival| {
+            held.message_arrived(arrival.topic, arrival.queue_id, arrival.queue_offset, arrival.tags_code);
+        });
+        if let Err(error) = delivered {
+            tracing::error!(%error, "delayed messages cannot be delivered yet");
+        }
+        if self.next_hold_scan <= now.session {
+            self.next_hold_scan = now.session + SCAN_INTERVAL;
+            let store = &self.store;
+            self.held.scan(now.session, |topic, queue_id| store.max_offset(topic, queue_id));
+        }
+        if self.next_client_scan <= now.session {
+            self.next_client_scan = now.session + CLIENT_SCAN_INTERVAL;
+            self.locks.expire(now.session);
+            self.effects.extend(self.clients.silent(now.session).into_iter().map(Effect::Close));
+        }
+        if self.next_offset_save <= now.session {
+            self.next_offset_save = now.session + Duration::from_millis(self.settings.save_offsets_every_ms);
+            self.offsets.save();
+        }
+        if self.next_progress_save <= now.session {
+            self.next_progress_save = now.session + SAVE_PROGRESS_INTERVAL;
+            if let Err(error) = self.store.save_delivery_progress(now.message_ms) {
+                tracing::error!(%error, "the progress of delayed messages could not be saved");
+            }
+        }
+        self.answer_woken(now);
+    }
+
+    /// When [`tick`](Self::tick) has to be called next for the sake of message time, in milliseconds since 1970.
+    pub(crate) fn next_delivery(&self, now: Now) -> Option<i64> {
+        self.store.next_delivery(now.message_ms)
+    }
+
+    /// When [`tick`](Self::tick) has to be called next for the sake of session time.
+    pub(crate) fn next_session_event(&self) -> Duration {
+        let fixed = self.next_client_scan.min(self.next_offset_save).min(self.next_progress_save);
+        let scan = if self.held.is_empty() { fixed } else { fixed.min(self.next_hold_scan) };
+        self.retry_dispatch_at.map_or(scan, |retry| scan.min(retry))
+    }
+
+    /// Takes whether something is due earlier than the last [`tick`](Self::tick) could know.
+    #[inline]
+    pub(crate) fn take_timers_changed(&mut self) -> bool {
+        std::mem::take(&mut self.timers_changed)
+    }
+
+    /// Forgets a connection that was closed.
+    pub(crate) fn connection_closed(&mut self, connection: ConnectionId) {
+        self.held.remove_connection(connection);
+        for group in self.clients.remove_connection(connection) {
+            self.notify_members(&group);
+        }
+    }
+
+    /// Takes what has to happen outside.
+    pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Whether there is something to take.
+    #[inline]
+    pub(crate) fn has_effects(&self) -> bool {
+        !self.effects.is_empty()
+    }
+
+    /// Whether topics changed that name servers were not told of.
+    #[inline]
+    pub(crate) fn has_unregistered_topics(&self) -> bool {
+        self.topics.has_unregistered()
+    }
+
+    /// Takes the topics that changed.
+    pub(crate) fn take_unregistered_topics(&mut self) -> Vec<TopicConfig> {
+        self.topics.take_unregistered()
+    }
+
+    /// All topics, as they are registered.
+    pub(crate) fn topic_table(&self) -> TopicConfigTable {
+        self.topics.to_table()
+    }
+
+    /// Every message of a topic that can be read, queue by queue.
+    pub(crate) fn messages(&self, topic: &str) -> Vec<StoredMessage> {
+        let mut messages = Vec::new();
+        for queue_id in self.store.queue_ids(topic) {
+            let (mut offset, end) = (self.store.min_offset(topic, queue_id), self.store.max_offset(topic, queue_id));
+            while offset < end {
+                let found = self.store.get(topic, queue_id, offset, usize::MAX, usize::MAX, &|_| true);
+                messages
+                    .extend(found.messages.into_iter().filter_map(|bytes| Some(StoredMessage::parse(bytes).ok()?.0)));
+                if found.next_begin_offset <= offset {
+                    break;
+                }
+                offset = found.next_begin_offset;
+            }
+        }
+        messages
+    }
+
+    /// Creates or changes a topic.
+    pub(crate) fn set_topic(&mut self, now: Now, topic: &str, queues: i32) {
+        use rocketmq_wire::model::perm;
+        self.topics.set(topics::config(topic, queues, perm::READ | perm::WRITE), now.message_ms);
+    }
+
+    /// Saves everything and closes the store; pulls that wait are not answered.
+    ///
+    /// # Errors
+    ///
+    /// When something cannot be saved.
+    pub(crate) fn close(mut self, now: Now) -> Result<(), StoreError> {
+        self.topics.save();
+        self.offsets.save();
+        self.store.close(now.message_ms)
+    }
+
+    /// Forgets who is connected, as a process does that ends; messages, topics, groups and offsets stay.
+    pub(crate) fn forget_sessions(&mut self) {
+        self.clients = Clients::default();
+        self.locks = QueueLocks::default();
+        self.held = HeldPulls::default();
+        self.effects.clear();
+    }
+
+    fn notify_members(&mut self, group: &str) {
+        let settings_allow = self.settings.notify_members
+            && self.groups.get(group).is_none_or(|config| config.notify_consumer_ids_changed_enable);
+        let Some(online) = self.clients.consumer_group(group).filter(|_| settings_allow) else { return };
+        if online.is_broadcasting() && !self.compatibility.notifies_broadcasting_groups() {
+            return;
+        }
+        let members = online.connections().collect();
+        self.effects.push(Effect::NotifyMembers { group: group.to_owned(), members });
+    }
+}
+
+use client_requests::check_client;
+
+fn store_config(settings: &Settings) -> StoreConfig {
+    let mut config = if settings.store.is_some() { StoreConfig::disk() } else { StoreConfig::memory() };
+    config.max_message_size = settings.max_message_size;
+    config.delay_levels = settings.delay_levels.clone();
+    config.overflow_restarts_at_zero = settings.compatibility.overflow_restarts_at_zero();
+    if let Some(size) = settings.commit_log_file_size {
+        config.commit_log_file_size = size;
+    }
+    if let Some(size) = settings.consume_queue_file_size {
+        config.consume_queue_file_entries = (size / 20).max(1);
+    }
+    if let Some(interval) = settings.flush_interval_ms {
+        config.flush_interval_ms = interval;
+    }
+    config
+}

@@ -1,0 +1,202 @@
+//! Brokers, their topics, and how long both are believed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rocketmq_wire::model::{DataVersion, QueueData, TopicConfig, TopicConfigTable};
+
+use crate::reply::ConnectionId;
+
+/// Which broker something is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BrokerIdentity {
+    pub(crate) cluster: String,
+    pub(crate) name: String,
+    /// 0 for the master.
+    pub(crate) id: i64,
+    pub(crate) address: String,
+    pub(crate) ha_address: String,
+}
+
+/// How long a registration is believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lifetime {
+    /// As long as the broker, which runs in this process.
+    Process,
+    /// As long as its connection lives and it is renewed.
+    Session { connection: ConnectionId, last_seen: Duration, lasts: Duration },
+}
+
+/// One broker process.
+#[derive(Debug)]
+struct Member {
+    address: String,
+    ha_address: String,
+    data_version: DataVersion,
+    lifetime: Lifetime,
+}
+
+/// The brokers of one name: a master and its slaves.
+#[derive(Debug)]
+pub(super) struct BrokerGroup {
+    pub(super) cluster: String,
+    pub(super) enable_acting_master: bool,
+    members: BTreeMap<i64, Member>,
+}
+
+impl BrokerGroup {
+    /// Ids and addresses, the master first.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = (i64, &str)> {
+        self.members.iter().map(|(&id, member)| (id, member.address.as_str()))
+    }
+}
+
+/// What the name server knows.
+#[derive(Debug, Default)]
+pub(crate) struct RouteTable {
+    brokers: BTreeMap<String, BrokerGroup>,
+    /// Topic to broker name to queues.
+    topics: BTreeMap<String, BTreeMap<String, QueueData>>,
+}
+
+impl RouteTable {
+    /// Enters a broker and its topics. Topics are taken from masters only, and only if they changed.
+    ///
+    /// Returns the address and the replication address of the master if the broker is a slave of one.
+    pub(crate) fn register(
+        &mut self,
+        broker: &BrokerIdentity,
+        lifetime: Lifetime,
+        enable_acting_master: bool,
+        topics: TopicConfigTable,
+    ) -> Option<(String, String)> {
+        let group = self.brokers.entry(broker.name.clone()).or_insert_with(|| BrokerGroup {
+            cluster: broker.cluster.clone(),
+            enable_acting_master,
+            members: BTreeMap::new(),
+        });
+        group.cluster.clone_from(&broker.cluster);
+        group.enable_acting_master = enable_acting_master;
+        // A broker whose id changed, such as a slave that became master, has one entry.
+        group.members.retain(|&id, member| id == broker.id || member.address != broker.address);
+        let known = group.members.get(&broker.id).map(|member| member.data_version);
+        group.members.insert(
+            broker.id,
+            Member {
+                address: broker.address.clone(),
+                ha_address: broker.ha_address.clone(),
+                data_version: topics.data_version,
+                lifetime,
+            },
+        );
+        if broker.id != 0 {
+            let master = group.members.get(&0)?;
+            return Some((master.address.clone(), master.ha_address.clone()));
+        }
+        let changed = known != Some(topics.data_version);
+        for (topic, config) in topics.topic_config_table {
+            if changed || !self.topics.contains_key(&topic) {
+                self.set_topic(&broker.name, &topic, &config);
+            }
+        }
+        None
+    }
+
+    /// Enters or changes one topic of a broker that is registered.
+    pub(crate) fn set_topic(&mut self, broker_name: &str, topic: &str, config: &TopicConfig) {
+        let queues = QueueData {
+            broker_name: broker_name.to_owned(),
+            perm: config.perm,
+            read_queue_nums: config.read_queue_nums,
+            topic_sys_flag: config.topic_sys_flag,
+            write_queue_nums: config.write_queue_nums,
+        };
+        self.topics.entry(topic.to_owned()).or_default().insert(broker_name.to_owned(), queues);
+    }
+
+    /// Takes a broker out; with the last of its name go the topics that only it had.
+    pub(crate) fn unregister(&mut self, name: &str, id: i64, address: &str) {
+        if let Some(group) = self.brokers.get_mut(name) {
+            group.members.retain(|&known, member| known != id || member.address != address);
+            self.drop_empty_groups();
+        }
+    }
+
+    /// Takes out the brokers that registered over a connection.
+    pub(super) fn remove_connection(&mut self, gone: ConnectionId) {
+        self.retain(|lifetime| !matches!(lifetime, Lifetime::Session { connection, .. } if *connection == gone));
+    }
+
+    /// Takes out the brokers that were silent for too long at session time `now`.
+    pub(super) fn expire(&mut self, now: Duration) {
+        self.retain(|lifetime| match lifetime {
+            Lifetime::Process => true,
+            Lifetime::Session { last_seen, lasts, .. } => now <= last_seen.saturating_add(*lasts),
+        });
+    }
+
+    fn retain(&mut self, keep: impl Fn(&Lifetime) -> bool) {
+        for (name, group) in &mut self.brokers {
+            group.members.retain(|id, member| {
+                let kept = keep(&member.lifetime);
+                if !kept {
+                    tracing::info!(broker = name, id, address = member.address, "the broker is gone");
+                }
+                kept
+            });
+        }
+        self.drop_empty_groups();
+    }
+
+    fn drop_empty_groups(&mut self) {
+        let before = self.brokers.len();
+        self.brokers.retain(|_, group| !group.members.is_empty());
+        if self.brokers.len() == before {
+            return;
+        }
+        let brokers = &self.brokers;
+        self.topics.retain(|_, queues| {
+            queues.retain(|name, _| brokers.contains_key(name));
+            !queues.is_empty()
+        });
+    }
+
+    pub(super) fn is_registered(&self, address: &str) -> bool {
+        self.member(address).is_some()
+    }
+
+    /// The state of the topics of the broker at that address, as it was registered.
+    pub(super) fn data_version(&self, address: &str) -> Option<DataVersion> {
+        self.member(address).map(|member| member.data_version)
+    }
+
+    /// Believes in a registration for another period from `now`.
+    pub(super) fn renew(&mut self, address: &str, now: Duration) {
+        for member in self.brokers.values_mut().flat_map(|group| group.members.values_mut()) {
+            if let Lifetime::Session { last_seen, .. } = &mut member.lifetime
+                && member.address == address
+            {
+                *last_seen = now;
+            }
+        }
+    }
+
+    fn member(&self, address: &str) -> Option<&Member> {
+        self.brokers.values().flat_map(|group| group.members.values()).find(|member| member.address == address)
+    }
+
+    /// All brokers by name.
+    pub(super) fn brokers(&self) -> &BTreeMap<String, BrokerGroup> {
+        &self.brokers
+    }
+
+    /// The queues of a topic by broker name.
+    pub(super) fn queues(&self, topic: &str) -> Option<&BTreeMap<String, QueueData>> {
+        self.topics.get(topic)
+    }
+
+    /// The names of all topics.
+    pub(super) fn topics(&self) -> impl Iterator<Item = &str> {
+        self.topics.keys().map(String::as_str)
+    }
+}

@@ -1,0 +1,295 @@
+//! Answers as values: what a handler returns and the server writes.
+
+use std::borrow::Cow;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use rocketmq_wire::header::{EncodeFields, FieldWriter, Head, Header, RESPONSE_FLAG, SerializeType, encode};
+use rocketmq_wire::message::id::OffsetMessageId;
+use rocketmq_wire::request::Request;
+use rocketmq_wire::request::group::HeartbeatResponse;
+use rocketmq_wire::request::offset::{OffsetResponse, StoreTimeResponse};
+use rocketmq_wire::request::pull::PullMessageResponse;
+use rocketmq_wire::request::registration::{QueryDataVersionResponse, RegisterBrokerResponse};
+use rocketmq_wire::{DecodeError, EncodeError, LanguageCode, RequestCode, ResponseCode, Version};
+
+/// Tells connections apart; never used twice by one broker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ConnectionId(pub(crate) u64);
+
+/// Who asks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer {
+    pub(crate) connection: ConnectionId,
+    pub(crate) address: SocketAddr,
+}
+
+/// A request as it lies in the receive buffer.
+#[derive(Debug)]
+pub(crate) struct Command<'a> {
+    pub(crate) header: Header<'a>,
+    pub(crate) serialize_type: SerializeType,
+    pub(crate) body: &'a [u8],
+}
+
+impl Command<'_> {
+    /// What is asked for.
+    pub(crate) fn code(&self) -> RequestCode {
+        RequestCode(self.header.head.code)
+    }
+
+    /// Where an answer that comes later has to go.
+    pub(crate) fn return_address(&self, peer: &Peer) -> ReturnAddress {
+        ReturnAddress {
+            connection: peer.connection,
+            opaque: self.header.head.opaque,
+            serialize_type: self.serialize_type,
+            one_way: self.header.head.is_one_way(),
+        }
+    }
+}
+
+/// What an answer needs to find its question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReturnAddress {
+    pub(crate) connection: ConnectionId,
+    pub(crate) opaque: i32,
+    pub(crate) serialize_type: SerializeType,
+    /// Nobody waits for an answer.
+    pub(crate) one_way: bool,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub(crate) enum Outcome<'a> {
+    /// It is answered now.
+    Reply(Reply<'a>),
+    /// It will be answered later, by an [`Effect`].
+    Pending,
+    /// It is never answered.
+    Silent,
+}
+
+impl<'a> From<Reply<'a>> for Outcome<'a> {
+    fn from(reply: Reply<'a>) -> Self {
+        Outcome::Reply(reply)
+    }
+}
+
+/// What handling a request, or the passing of time, has to bring about outside the broker.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    /// Answer a request that was pending.
+    Answer(ReturnAddress, Reply<'static>),
+    /// Tell members of a group that it changed.
+    NotifyMembers {
+        /// The group.
+        group: String,
+        /// Who is told, and how each writes its headers.
+        members: Vec<(ConnectionId, SerializeType)>,
+    },
+    /// Close a connection whose client has not been heard of for too long.
+    Close(ConnectionId),
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Reply<'a> {
+    pub(crate) code: ResponseCode,
+    pub(crate) remark: Option<Cow<'a, str>>,
+    pub(crate) fields: ReplyFields<'a>,
+    pub(crate) body: ReplyBody,
+}
+
+/// The header of an answer.
+#[derive(Debug)]
+pub(crate) enum ReplyFields<'a> {
+    /// No field object.
+    Absent,
+    /// A field object without fields.
+    Empty,
+    Sent(SentFields<'a>),
+    Pulled(PullMessageResponse),
+    PullForbidden(i32),
+    Offset(OffsetResponse),
+    StoreTime(StoreTimeResponse),
+    Heartbeat(HeartbeatResponse),
+    Registered(RegisterBrokerResponse<'static>),
+    DataVersion(QueryDataVersionResponse),
+}
+
+/// The header of an answer to a send.
+#[derive(Debug)]
+pub(crate) struct SentFields<'a> {
+    pub(crate) stored: Option<SentPlace<'a>>,
+    pub(crate) transaction_id: Option<Cow<'a, str>>,
+    pub(crate) region: Arc<str>,
+    pub(crate) trace_on: bool,
+}
+
+/// Where what was sent has been stored.
+#[derive(Debug)]
+pub(crate) struct SentPlace<'a> {
+    pub(crate) message_id: SentId<'a>,
+    pub(crate) queue_id: i32,
+    pub(crate) queue_offset: i64,
+}
+
+/// The id of one message, or of all messages of a batch.
+#[derive(Debug)]
+pub(crate) enum SentId<'a> {
+    One(OffsetMessageId),
+    Batch(Cow<'a, str>),
+}
+
+/// The body of an answer.
+#[derive(Debug, Default)]
+pub(crate) enum ReplyBody {
+    #[default]
+    None,
+    Bytes(Bytes),
+    /// Records of the log, sent where they lie.
+    Records(Vec<Bytes>),
+}
+
+impl ReplyBody {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Records(records) => records.iter().map(Bytes::len).sum(),
+        }
+    }
+}
+
+impl<'a> Reply<'a> {
+    /// An answer without remark, fields or body.
+    pub(crate) fn new(code: ResponseCode) -> Self {
+        Reply { code, remark: None, fields: ReplyFields::Absent, body: ReplyBody::None }
+    }
+
+    /// A success without remark, fields or body.
+    pub(crate) fn success() -> Self {
+        Self::new(ResponseCode::SUCCESS)
+    }
+
+    pub(crate) fn remark(mut self, remark: impl Into<Cow<'a, str>>) -> Self {
+        self.remark = Some(remark.into());
+        self
+    }
+
+    pub(crate) fn fields(mut self, fields: ReplyFields<'a>) -> Self {
+        self.fields = fields;
+        self
+    }
+
+    pub(crate) fn body(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = ReplyBody::Bytes(body.into());
+        self
+    }
+
+    /// The answer to a request whose header or body cannot be read.
+    pub(crate) fn undecodable(error: &DecodeError) -> Self {
+        Self::new(ResponseCode::SYSTEM_ERROR).remark(error.to_string())
+    }
+
+    /// The answer to a code that is not served.
+    pub(crate) fn not_supported(code: RequestCode) -> Self {
+        Self::new(ResponseCode::REQUEST_CODE_NOT_SUPPORTED).remark(format!(" request type {} not supported", code.0))
+    }
+
+    /// Appends the frame up to its body.
+    pub(crate) fn encode(&self, out: &mut BytesMut, to: &ReturnAddress, version: Version) -> Result<(), EncodeError> {
+        let head = Head {
+            code: self.code.0,
+            language: LanguageCode::JAVA,
+            version,
+            opaque: to.opaque,
+            flag: RESPONSE_FLAG,
+            remark: self.remark.as_deref().map(Cow::Borrowed),
+        };
+        encode(out, to.serialize_type, &head, &self.fields, self.body.len())
+    }
+}
+
+/// Appends a one-way request without body to `out`.
+pub(crate) fn encode_push<R: Request>(
+    out: &mut BytesMut,
+    request: &R,
+    opaque: i32,
+    serialize_type: SerializeType,
+    version: Version,
+) -> Result<(), EncodeError> {
+    let flag = rocketmq_wire::header::ONE_WAY_FLAG;
+    let head = Head { code: R::CODE.0, language: LanguageCode::JAVA, version, opaque, flag, remark: None };
+    encode(out, serialize_type, &head, request, 0)
+}
+
+impl EncodeFields for ReplyFields<'_> {
+    fn is_present(&self) -> bool {
+        !matches!(self, Self::Absent)
+    }
+
+    #[inline]
+    fn encode_fields<W: FieldWriter>(&self, writer: &mut W) {
+        match self {
+            Self::Absent | Self::Empty => {}
+            Self::Sent(fields) => fields.encode_fields(writer),
+            Self::Pulled(fields) => fields.encode_fields(writer),
+            Self::PullForbidden(kind) => writer.integer("forbiddenType", i64::from(*kind)),
+            Self::Offset(fields) => fields.encode_fields(writer),
+            Self::StoreTime(fields) => fields.encode_fields(writer),
+            Self::Heartbeat(fields) => fields.encode_fields(writer),
+            Self::Registered(fields) => fields.encode_fields(writer),
+            Self::DataVersion(fields) => fields.encode_fields(writer),
+        }
+    }
+}
+
+impl EncodeFields for SentFields<'_> {
+    #[inline]
+    fn encode_fields<W: FieldWriter>(&self, writer: &mut W) {
+        if let Some(place) = &self.stored {
+            match &place.message_id {
+                SentId::One(id) => writer.text("msgId", IdText::new(id).as_str()),
+                SentId::Batch(ids) => writer.text("msgId", ids),
+            }
+            writer.integer("queueId", i64::from(place.queue_id));
+            writer.integer("queueOffset", place.queue_offset);
+        }
+        if let Some(id) = &self.transaction_id {
+            writer.text("transactionId", id);
+        }
+        writer.text("MSG_REGION", &self.region);
+        writer.boolean("TRACE_ON", self.trace_on);
+    }
+}
+
+/// The text of an offset message id, without an allocation.
+struct IdText {
+    text: [u8; rocketmq_wire::message::id::LENGTH_V6],
+    length: usize,
+}
+
+impl IdText {
+    fn new(id: &OffsetMessageId) -> Self {
+        let mut text = IdText { text: [0; rocketmq_wire::message::id::LENGTH_V6], length: 0 };
+        // The buffer has the length of the longest id, so nothing can fail.
+        let _ = std::fmt::write(&mut text, format_args!("{id}"));
+        text
+    }
+
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.text[..self.length]).unwrap_or_default()
+    }
+}
+
+impl std::fmt::Write for IdText {
+    fn write_str(&mut self, part: &str) -> std::fmt::Result {
+        let end = self.length + part.len();
+        self.text.get_mut(self.length..end).ok_or(std::fmt::Error)?.copy_from_slice(part.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}

@@ -1,0 +1,131 @@
+//! Sockets and timers: one thread with a runtime of its own, on which everything of a broker happens.
+
+mod connection;
+mod listen;
+mod outbox;
+mod state;
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::LocalSet;
+
+pub(crate) use listen::{ListenError, Listeners};
+pub(crate) use state::State;
+
+use crate::broker::Broker;
+use crate::clock::Clock;
+use crate::compatibility::Compatibility;
+use crate::name_server::BrokerIdentity;
+use state::Port;
+
+/// How long the acceptor rests when the process has no descriptor left for a connection.
+const REST_AFTER_FAILED_ACCEPT: Duration = Duration::from_millis(50);
+
+/// What is asked of a server from outside its thread.
+pub(crate) enum Control {
+    /// Do something with the state.
+    Call(Box<dyn FnOnce(&mut State) + Send>),
+    /// Close the ports and the connections, and signal when the store is saved.
+    Stop(oneshot::Sender<Result<(), crate::StartError>>),
+    /// Listen again, and signal when requests are served.
+    Restart(oneshot::Sender<Result<(), crate::StartError>>),
+}
+
+/// Why a server ended.
+pub(crate) enum Ended {
+    /// It was asked to, by somebody who waits for the result.
+    Stopped(oneshot::Sender<Result<(), crate::StartError>>),
+    /// Nobody can ask it for anything any more.
+    Abandoned,
+}
+
+/// Serves until it is told to stop, or until nobody holds the sending side of `control`. Everything that it started is
+/// over when it returns, and it gives back the broker and the clock.
+///
+/// # Errors
+///
+/// When the listeners cannot be handed to the runtime.
+pub(crate) async fn serve(
+    compatibility: Compatibility,
+    listeners: Listeners,
+    identity: BrokerIdentity,
+    broker: Broker,
+    clock: Clock,
+    control: &mut mpsc::UnboundedReceiver<Control>,
+    ready: impl FnOnce(),
+) -> std::io::Result<(Broker, Clock, Ended)> {
+    let listeners = [
+        (TcpListener::from_std(listeners.name_server)?, Port::NameServer),
+        (TcpListener::from_std(listeners.broker)?, Port::Broker),
+        (TcpListener::from_std(listeners.second)?, Port::Broker),
+    ];
+    let state = Rc::new(RefCell::new(State::new(compatibility, clock, broker, identity)));
+    let tasks = LocalSet::new();
+    for (listener, port) in listeners {
+        tasks.spawn_local(accept(Rc::clone(&state), listener, port));
+    }
+    tasks.spawn_local(keep_time(Rc::clone(&state)));
+    ready();
+    let ended = tasks.run_until(obey(&state, control)).await;
+    // Dropping the tasks closes the sockets and leaves the state to us.
+    drop(tasks);
+    let state = Rc::into_inner(state).expect("all tasks that shared the state are gone");
+    let (broker, clock) = state.into_inner().into_parts();
+    Ok((broker, clock, ended))
+}
+
+async fn obey(state: &RefCell<State>, control: &mut mpsc::UnboundedReceiver<Control>) -> Ended {
+    while let Some(message) = control.recv().await {
+        match message {
+            Control::Call(call) => call(&mut state.borrow_mut()),
+            Control::Stop(done) => return Ended::Stopped(done),
+            // It runs already.
+            Control::Restart(done) => drop(done.send(Ok(()))),
+        }
+    }
+    Ended::Abandoned
+}
+
+async fn accept(state: Rc<RefCell<State>>, listener: TcpListener, port: Port) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, address)) => {
+                if let Err(error) = stream.set_nodelay(true) {
+                    tracing::warn!(%error, peer = %address, "connection without nodelay");
+                }
+                let connection = state.borrow_mut().connected(port, canonical(address));
+                tokio::task::spawn_local(connection::serve(Rc::clone(&state), connection, stream));
+            }
+            Err(error) => {
+                tracing::error!(%error, "a connection could not be accepted");
+                rest(REST_AFTER_FAILED_ACCEPT).await;
+            }
+        }
+    }
+}
+
+/// A client that came over IPv6 from an IPv4 address counts as one of IPv4.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+async fn keep_time(state: Rc<RefCell<State>>) {
+    let changed = Rc::clone(&state.borrow().timer);
+    loop {
+        let wait = state.borrow_mut().tick();
+        tokio::select! {
+            () = rest(wait.max(Duration::from_millis(1))) => {}
+            () = changed.notified() => {}
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "timers belong to the server")]
+async fn rest(duration: Duration) {
+    tokio::time::sleep(duration).await;
+}

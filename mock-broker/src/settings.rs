@@ -1,0 +1,186 @@
+//! What can be set on a broker. The names in parentheses are Apache's property names.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use rocketmq_wire::message::names;
+
+use crate::compatibility::Compatibility;
+use crate::store::DelayLevels;
+
+/// The settings of a broker and the name server beside it; the defaults are those of Apache's broker.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// The version to behave like. Default 5.3.
+    pub(crate) compatibility: Compatibility,
+    /// Name of the cluster (`brokerClusterName`). Default `DefaultCluster`.
+    pub(crate) cluster: String,
+    /// Name of the broker (`brokerName`). Default `broker-a`.
+    pub(crate) broker_name: String,
+    /// Region that messages are marked with (`regionId`). Default `DefaultRegion`.
+    pub(crate) region: String,
+    /// Whether clients are asked to trace messages (`traceOn`). Default true.
+    pub(crate) trace_on: bool,
+    /// Whether a send to an unknown topic creates it (`autoCreateTopicEnable`). Default true.
+    pub(crate) auto_create_topics: bool,
+    /// Whether an unknown group is created when it is used (`autoCreateSubscriptionGroup`). Default true.
+    pub(crate) auto_create_groups: bool,
+    /// Most queues of a topic that a send creates (`defaultTopicQueueNums`). Default 8.
+    pub(crate) default_topic_queues: i32,
+    /// Whether pulls wait for messages (`longPollingEnable`). Default true.
+    pub(crate) long_polling: bool,
+    /// How long a pull waits without long polling, in milliseconds (`shortPollingTimeMills`). Default 1000.
+    pub(crate) short_polling_ms: u64,
+    /// Whether members of a group are told when others come and go (`notifyConsumerIdsChangedEnable`). Default true.
+    pub(crate) notify_members: bool,
+    /// Largest body in bytes (`maxMessageSize`). Default 4 MiB.
+    pub(crate) max_message_size: usize,
+    /// The delays of the levels (`messageDelayLevel`). Default Apache's 18.
+    pub(crate) delay_levels: DelayLevels,
+    /// Size of a commit log file in bytes (`mappedFileSizeCommitLog`). Default 64 MiB in memory, 1 GiB on disk.
+    pub(crate) commit_log_file_size: Option<usize>,
+    /// Bytes of a consume queue file (`mappedFileSizeConsumeQueue`). Default 6,000,000.
+    pub(crate) consume_queue_file_size: Option<usize>,
+    /// Milliseconds between two flushes (`flushIntervalCommitLog`). Default 500.
+    pub(crate) flush_interval_ms: Option<u64>,
+    /// Milliseconds between two saves of consumer offsets (`flushConsumerOffsetInterval`). Default 5000.
+    pub(crate) save_offsets_every_ms: u64,
+    /// Where the store is; none keeps it in memory.
+    pub(crate) store: Option<PathBuf>,
+    /// The address put into stored messages and ids when the broker listens on an unspecified one.
+    pub(crate) advertised: Option<String>,
+    /// Topics that exist from the start, with their queue counts.
+    pub(crate) topics: Vec<(String, i32)>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            compatibility: Compatibility::default(),
+            cluster: "DefaultCluster".to_owned(),
+            broker_name: "broker-a".to_owned(),
+            region: "DefaultRegion".to_owned(),
+            trace_on: true,
+            auto_create_topics: true,
+            auto_create_groups: true,
+            default_topic_queues: 8,
+            long_polling: true,
+            short_polling_ms: 1000,
+            notify_members: true,
+            max_message_size: 4 << 20,
+            delay_levels: DelayLevels::default(),
+            commit_log_file_size: None,
+            consume_queue_file_size: None,
+            flush_interval_ms: None,
+            save_offsets_every_ms: 5000,
+            store: None,
+            advertised: None,
+            topics: Vec::new(),
+        }
+    }
+}
+
+/// A property that cannot be set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingError {
+    property: String,
+    why: Why,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Why {
+    NotHonoured,
+    BadValue { value: String, expected: String },
+}
+
+impl fmt::Display for SettingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SettingError { property, why } = self;
+        match why {
+            Why::NotHonoured => write!(f, "this broker does not honour the property `{property}`"),
+            Why::BadValue { value, expected } => write!(f, "`{value}` is no value of `{property}`: {expected}"),
+        }
+    }
+}
+
+impl std::error::Error for SettingError {}
+
+impl Settings {
+    /// Sets a property by the name that Apache's broker has for it.
+    ///
+    /// # Errors
+    ///
+    /// Properties that are not honoured, and values that are none of the property's.
+    pub(crate) fn set(&mut self, property: &str, value: &str) -> Result<(), SettingError> {
+        let bad = |expected: &str| SettingError {
+            property: property.to_owned(),
+            why: Why::BadValue { value: value.to_owned(), expected: expected.to_owned() },
+        };
+        let boolean = || value.parse::<bool>().map_err(|_| bad("say true or false"));
+        let number = |least: u64, most: u64| {
+            let number = value.parse::<u64>().ok().filter(|number| (least..=most).contains(number));
+            number.ok_or_else(|| bad(&format!("say a number from {least} to {most}")))
+        };
+        let name = || {
+            let checked = names::check(value, names::MAX_TOPIC_LENGTH).map(|()| value.to_owned());
+            checked.map_err(|error| bad(&error.to_string()))
+        };
+        const GIB: u64 = 1 << 30;
+        match property {
+            "brokerClusterName" => self.cluster = name()?,
+            "brokerName" => self.broker_name = name()?,
+            "brokerIP1" => self.advertised = Some(value.to_owned()),
+            "regionId" => self.region = value.to_owned(),
+            "traceOn" => self.trace_on = boolean()?,
+            "autoCreateTopicEnable" => self.auto_create_topics = boolean()?,
+            "autoCreateSubscriptionGroup" => self.auto_create_groups = boolean()?,
+            "defaultTopicQueueNums" => self.default_topic_queues = number(1, 65_536)? as i32,
+            "longPollingEnable" => self.long_polling = boolean()?,
+            "shortPollingTimeMills" => self.short_polling_ms = number(0, 3_600_000)?,
+            "notifyConsumerIdsChangedEnable" => self.notify_members = boolean()?,
+            "maxMessageSize" => self.max_message_size = number(1, 16 << 20)? as usize,
+            "messageDelayLevel" => {
+                self.delay_levels = DelayLevels::parse(value).map_err(|error| bad(&error.to_string()))?;
+            }
+            "storePathRootDir" => self.store = Some(value.into()),
+            "mappedFileSizeCommitLog" | "mapedFileSizeCommitLog" => {
+                self.commit_log_file_size = Some(number(4096, 4 * GIB)? as usize);
+            }
+            "mappedFileSizeConsumeQueue" | "mapedFileSizeConsumeQueue" => {
+                self.consume_queue_file_size = Some(number(20, GIB)? as usize);
+            }
+            "flushIntervalCommitLog" => self.flush_interval_ms = Some(number(1, 3_600_000)?),
+            "flushConsumerOffsetInterval" => self.save_offsets_every_ms = number(1, 3_600_000)?,
+            "compatibility" => self.compatibility = value.parse().map_err(|_| bad("say 4.4, 4.9 or 5.3"))?,
+            _ => return Err(SettingError { property: property.to_owned(), why: Why::NotHonoured }),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn properties_are_set_by_apache_s_names() {
+        let mut settings = Settings::default();
+        settings.set("brokerName", "b-1").unwrap();
+        settings.set("autoCreateTopicEnable", "false").unwrap();
+        settings.set("messageDelayLevel", "1s 2s").unwrap();
+        settings.set("compatibility", "4.4").unwrap();
+        assert_eq!((settings.broker_name.as_str(), settings.auto_create_topics), ("b-1", false));
+        assert_eq!((settings.delay_levels.highest(), settings.compatibility), (2, Compatibility::V4_4));
+    }
+
+    #[test]
+    fn what_cannot_be_set_is_explained() {
+        let mut settings = Settings::default();
+        let mut refused = |property, value| settings.set(property, value).unwrap_err().to_string();
+        assert!(refused("flushDiskType", "SYNC_FLUSH").contains("does not honour the property `flushDiskType`"));
+        assert!(refused("autoCreateTopicEnable", "1").contains("true or false"));
+        assert!(refused("maxMessageSize", "-1").contains("from 1 to"));
+        assert!(refused("brokerName", "a.b").contains("brokerName"));
+        assert!(refused("messageDelayLevel", "1y").contains("messageDelayLevel"));
+    }
+}
