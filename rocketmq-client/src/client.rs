@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::cluster::{self, Cluster, Groups, Identity};
 use crate::config::{Config, NameServers, parse_name_servers};
+use crate::consumer::PushConsumerBuilder;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::check_group;
@@ -61,6 +62,12 @@ impl Client {
     /// Begins a producer that belongs to a group. Producers of one group are alike; the name shows up at brokers.
     pub fn producer(&self, group: impl Into<String>) -> ProducerBuilder {
         ProducerBuilder::new(self.cluster.clone(), group.into())
+    }
+
+    /// Begins a push consumer that belongs to a group: its members share the messages of the topics that they all
+    /// subscribe to.
+    pub fn push_consumer(&self, group: impl Into<String>) -> PushConsumerBuilder {
+        PushConsumerBuilder::new(self.cluster.clone(), group.into())
     }
 
     /// What names this client at brokers: `address@process#number`, or `address@instance` with an instance name.

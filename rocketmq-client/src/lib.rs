@@ -14,7 +14,7 @@ pub mod transport;
 
 pub use client::{Client, ClientBuilder};
 pub use config::NameServers;
-pub use consumer::{ConsumeFrom, MessageView};
+pub use consumer::{ConsumeFrom, ConsumerStats, MessageView, PushConsumer, PushConsumerBuilder};
 pub use error::{Error, ErrorKind, Outcome, Result};
 pub use message::{Message, MessageQueue};
 pub use producer::{Producer, ProducerBuilder, SendOptions, SendReceipt, SendStatus};

@@ -2,6 +2,7 @@
 
 mod broker;
 mod brokers;
+pub(crate) mod consume;
 mod heartbeat;
 mod name_server;
 mod route;
@@ -26,8 +27,8 @@ use crate::remoting::{Peer, Pool};
 
 pub(crate) use brokers::Brokers;
 pub(crate) use heartbeat::{Groups, Membership};
-pub(crate) use route::{Broker, WriteQueue};
-pub(crate) use route_cache::{QUEUES_OF_NEW_TOPIC, RouteCache, Topic};
+pub(crate) use route::{Broker, MASTER_ID, Route, WriteQueue};
+pub(crate) use route_cache::{Known, QUEUES_OF_NEW_TOPIC, RouteCache, Topic};
 
 /// One client's view of its cluster, and the tasks that keep it true; clones are the same.
 ///

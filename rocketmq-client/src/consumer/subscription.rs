@@ -27,6 +27,11 @@ impl Subscription {
         self.expression.matches_tag(tag)
     }
 
+    /// Whether the consumer wants every message, so that tags need not be looked at.
+    pub(crate) fn wants_all(&self) -> bool {
+        self.expression.is_all()
+    }
+
     /// The form in which heartbeats carry it.
     pub(crate) fn to_data(&self) -> SubscriptionData {
         SubscriptionData {

@@ -1,0 +1,62 @@
+//! Which queue the next free handler takes a message from: all in turn, one message each.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Semaphore;
+
+use super::message_view::MessageView;
+use super::owned_queue::OwnedQueue;
+use super::process_queue::Ticket;
+
+/// The queues with messages that wait for a handler. A queue stands here once, however many wait in it.
+#[derive(Debug)]
+pub(super) struct Dispatch {
+    ready: Mutex<VecDeque<Arc<OwnedQueue>>>,
+    /// As many permits as queues are ready.
+    permits: Semaphore,
+}
+
+/// A message for a handler, with what to report to.
+pub(super) struct Work {
+    pub(super) queue: Arc<OwnedQueue>,
+    pub(super) ticket: Ticket,
+    pub(super) message: MessageView,
+}
+
+impl Dispatch {
+    pub(super) fn new() -> Self {
+        Self { ready: Mutex::default(), permits: Semaphore::new(0) }
+    }
+
+    fn ready(&self) -> MutexGuard<'_, VecDeque<Arc<OwnedQueue>>> {
+        // A push or a pop cannot panic half way.
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lists a queue; it must not be listed already.
+    pub(super) fn list(&self, queue: Arc<OwnedQueue>) {
+        self.ready().push_back(queue);
+        self.permits.add_permits(1);
+    }
+
+    /// The next message; `None` when the consumer has stopped. Dropping the future takes nothing.
+    pub(super) async fn next(&self) -> Option<Work> {
+        loop {
+            self.permits.acquire().await.ok()?.forget();
+            let queue = self.ready().pop_front();
+            let Some(queue) = queue else { continue };
+            // A queue that was stopped meanwhile has nothing.
+            let Some(taken) = queue.take() else { continue };
+            if taken.more {
+                self.list(Arc::clone(&queue));
+            }
+            return Some(Work { queue, ticket: taken.ticket, message: taken.message });
+        }
+    }
+
+    /// Ends all waiting for messages, at once and for good.
+    pub(super) fn close(&self) {
+        self.permits.close();
+    }
+}

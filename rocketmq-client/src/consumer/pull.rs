@@ -1,0 +1,315 @@
+//! The task of one queue: it begins, pulls, commits, and lets go.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rocketmq_wire::ResponseCode;
+use rocketmq_wire::filter;
+use rocketmq_wire::request::pull::{PullMessageRequest, pull_flag};
+use tokio::sync::watch;
+
+use super::group::Group;
+use super::message_view::Origin;
+use super::offset_store::{OffsetStore, unknown_broker};
+use super::owned_queue::OwnedQueue;
+use super::received;
+use super::subscription::Subscription;
+use crate::backoff::Backoff;
+use crate::cluster::consume::{self, PullStatus, Pulled};
+use crate::cluster::{MASTER_ID, Topic};
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::MessageQueue;
+
+/// How long a broker may hold a pull that finds nothing, and how long its answer may take: Java's constants.
+const SUSPEND: Duration = Duration::from_secs(15);
+const PULL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The most body bytes asked for in one pull: what Java 5 asks for. Older brokers do not read it.
+const BATCH_BYTES: i32 = 256 * 1024;
+
+/// Waits after pulls that failed: soon again at first, as the broker may just have been restarted, then Java's 3 s.
+const FIRST_RETRY: Duration = Duration::from_millis(200);
+const LONGEST_RETRY: Duration = Duration::from_secs(3);
+
+/// The wait after a broker's own flow control (response code 215).
+const BROKER_FLOW_CONTROL: Duration = Duration::from_millis(20);
+
+/// Waits after answers that bring nothing, lead nowhere and were not held: a broker without long polling.
+const FIRST_IDLE: Duration = Duration::from_millis(20);
+const LONGEST_IDLE: Duration = Duration::from_secs(1);
+
+/// How long to wait before a move backwards is believed: a broker that is just loading its queues says it too.
+const CONFIRMATION: Duration = Duration::from_secs(1);
+
+/// A queue from the moment it is this consumer's until it is let go.
+pub(super) struct QueueWorker {
+    pub(super) group: Arc<Group>,
+    pub(super) topic: Arc<Topic>,
+    pub(super) queue: MessageQueue,
+    pub(super) subscription: Arc<Subscription>,
+    /// How long the last owner gets to commit.
+    pub(super) delay: Duration,
+    /// Holds the time by which handlers must have ended, once the queue is to be let go.
+    pub(super) stop: watch::Receiver<Option<Instant>>,
+}
+
+/// What pulling has come to know, beside what lies in the queue.
+struct Progress {
+    failures: Backoff,
+    idle: Backoff,
+    /// The replica that the broker wants to be asked.
+    replica: i64,
+    /// Where an unconfirmed move backwards leads.
+    going_back: bool,
+}
+
+impl QueueWorker {
+    /// Works until told to stop; then stores the offset, lets running handlers end in time, and stores it again.
+    ///
+    /// Dropping the future lets the queue go as it is: what is not committed will be delivered again.
+    pub(super) async fn run(self) {
+        let Some((mut offsets, position)) = self.until_stopped(self.begin()).await else { return };
+        let is_own_retry_topic = self.queue.topic() == &*self.group.retry_topic;
+        let origin = Arc::new(Origin { queue: self.queue.clone(), is_own_retry_topic });
+        let queue = Arc::new(OwnedQueue::new(origin, self.group.options.limits, position));
+        let released = ReleaseOnDrop(Arc::clone(&queue));
+
+        // The commit under way is awaited, not cut short: commits of one queue must not overtake each other.
+        tokio::join!(self.until_stopped(self.pull_all(&queue)), self.commit_regularly(&queue, &mut offsets));
+
+        queue.stop();
+        let env = self.group.env();
+        let deadline = self.stop.borrow().unwrap_or_else(|| env.now());
+        let timeout = self.group.cluster.config().request_timeout;
+        // The next owner asks for it as soon as it may.
+        offsets.commit(queue.committable(), false, env.now() + timeout).await;
+        env.within(deadline, queue.idle()).await;
+        let committable = queue.committable();
+        drop(released);
+        offsets.commit(committable, false, env.now() + timeout).await;
+    }
+
+    async fn until_stopped<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let mut stop = self.stop.clone();
+        tokio::select! {
+            biased;
+            () = told_to_stop(&mut stop) => None,
+            output = work => Some(output),
+        }
+    }
+
+    /// Finds out where to begin, however often it takes.
+    async fn begin(&self) -> (OffsetStore, i64) {
+        let env = self.group.env();
+        env.sleep(self.delay).await;
+        let mut failures = Backoff::new(FIRST_RETRY, LONGEST_RETRY);
+        loop {
+            match OffsetStore::open(&self.group, &self.queue).await {
+                Ok(begun) => return begun,
+                Err(error) => {
+                    self.report(&error, "it is not known yet where a queue begins");
+                    env.sleep(failures.next(env.random())).await;
+                }
+            }
+        }
+    }
+
+    async fn commit_regularly(&self, queue: &OwnedQueue, offsets: &mut OffsetStore) {
+        let group = &self.group;
+        let timeout = group.cluster.config().request_timeout;
+        while self.until_stopped(group.env().sleep(group.options.commit_interval)).await.is_some() {
+            offsets.commit(queue.committable(), true, group.env().now() + timeout).await;
+        }
+    }
+
+    /// Keeps one pull under way while there is room.
+    async fn pull_all(&self, queue: &Arc<OwnedQueue>) {
+        let env = self.group.env();
+        let mut progress = Progress {
+            failures: Backoff::new(FIRST_RETRY, LONGEST_RETRY),
+            idle: Backoff::new(FIRST_IDLE, LONGEST_IDLE),
+            replica: MASTER_ID,
+            going_back: false,
+        };
+        loop {
+            queue.room(|excess| self.group.counters.count_pause(excess)).await;
+            let position = queue.position();
+            let asked_at = env.now();
+            let wait = match self.pull(queue, position, &progress).await {
+                Ok(pulled) => {
+                    self.group.counters.pulls.one();
+                    progress.replica = pulled.header.suggest_which_broker_id;
+                    match self.take_in(queue, position, pulled, &mut progress) {
+                        Ok(wait) => {
+                            progress.failures.reset();
+                            let was_held = env.now() - asked_at >= LONGEST_IDLE;
+                            if queue.position() != position || was_held {
+                                progress.idle.reset();
+                                wait
+                            } else {
+                                // Neither held nor anything to go on with.
+                                wait.or_else(|| Some(progress.idle.next(env.random())))
+                            }
+                        }
+                        Err(error) => Some(self.fail(&error, &mut progress)),
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Closed => return,
+                Err(error) => {
+                    let wait = self.fail(&error, &mut progress);
+                    if is_unknown_subscription(&error) {
+                        // The broker has restarted, or the heartbeat has not reached it.
+                        self.group.cluster.groups().tell_brokers().await;
+                    }
+                    Some(wait)
+                }
+            };
+            if let Some(wait) = wait {
+                env.sleep(wait).await;
+            }
+        }
+    }
+
+    async fn pull(&self, queue: &OwnedQueue, position: i64, progress: &Progress) -> Result<Pulled> {
+        let group = &self.group;
+        let replica = group.cluster.replica(self.queue.broker(), progress.replica);
+        let (broker_id, peer) = replica.ok_or_else(|| unknown_broker(&self.queue))?;
+        let commit_offset = queue.committable();
+        let mut sys_flag = pull_flag::SUSPEND;
+        // Slaves keep no offsets, and 0 is what a broker has before it is told anything.
+        if broker_id == MASTER_ID && commit_offset > 0 {
+            sys_flag |= pull_flag::COMMIT_OFFSET;
+        }
+        let request = PullMessageRequest {
+            consumer_group: (&*group.name).into(),
+            topic: self.queue.topic().into(),
+            queue_id: self.queue.id(),
+            queue_offset: position,
+            max_message_count: group.options.pull_batch_size,
+            sys_flag,
+            commit_offset: if sys_flag & pull_flag::COMMIT_OFFSET == 0 { 0 } else { commit_offset },
+            suspend_timeout_millis: SUSPEND.as_millis() as i64,
+            subscription: None,
+            sub_version: self.subscription.version,
+            expression_type: Some(filter::TAG.into()),
+            max_message_bytes: Some(BATCH_BYTES),
+            request_source: None,
+            proxy_forward_client_id: None,
+            broker_name: Some(self.queue.broker().into()),
+        };
+        consume::pull(&peer, &request, group.env().now() + PULL_TIMEOUT).await
+    }
+
+    /// Does what an answer says. Returns how long to wait before the next pull, if at all.
+    fn take_in(
+        &self,
+        queue: &Arc<OwnedQueue>,
+        position: i64,
+        pulled: Pulled,
+        progress: &mut Progress,
+    ) -> Result<Option<Duration>> {
+        let next = pulled.header.next_begin_offset;
+        if next < 0 {
+            let message = format!("the broker wants the next pull to begin at {next}");
+            return Err(Error::new(ErrorKind::Protocol, message).with_operation("pull"));
+        }
+        if pulled.status == PullStatus::Found {
+            progress.going_back = false;
+            return self.take_in_messages(queue, position, pulled).map(|()| None);
+        }
+        if next < position {
+            // Only a reset is said once; anything else will be said again if it is true.
+            if !pulled.was_reset && !std::mem::replace(&mut progress.going_back, true) {
+                return Ok(Some(CONFIRMATION));
+            }
+            self.report_move(position, next, "the broker moved this consumer back");
+            queue.rewind(next);
+        } else {
+            if pulled.status == PullStatus::OffsetIllegal && next > position {
+                self.report_move(position, next, "messages are gone from the broker before they were consumed");
+            }
+            queue.skip_to(next);
+        }
+        progress.going_back = false;
+        Ok(None)
+    }
+
+    fn take_in_messages(&self, queue: &Arc<OwnedQueue>, position: i64, pulled: Pulled) -> Result<()> {
+        let counters = &self.group.counters;
+        let bytes = pulled.body.len();
+        let received = received::read(pulled.body, &pulled.header, position, &self.subscription, queue.origin());
+        counters.filtered.add(received.filtered);
+        counters.unreadable.add(received.unreadable);
+        let is_stuck = received.next <= position;
+        if !is_stuck {
+            let wanted = received.messages.len();
+            let (left_out, list) = queue.insert(received.messages, bytes, received.next);
+            counters.received.add(wanted - left_out);
+            counters.repeated.add(left_out);
+            if list {
+                self.group.dispatch.list(Arc::clone(queue));
+            }
+        }
+        let Some(failure) = received.failure else {
+            // An answer with messages that leads nowhere is asked for again like one without.
+            return Ok(());
+        };
+        let message = format!(
+            "an answer to a pull from offset {position} of {} holds {}: {failure}",
+            self.queue,
+            if received.is_cut { "something that is no message" } else { "a message that cannot be read" },
+        );
+        if received.is_cut {
+            return Err(Error::new(ErrorKind::Protocol, message).with_operation("pull").with_source(failure));
+        }
+        let (group, queue, unreadable) = (&*self.group.name, &self.queue, received.unreadable);
+        tracing::warn!(group, %queue, unreadable, "{message}; passed over");
+        Ok(())
+    }
+
+    /// Counts and reports a failed pull. Returns how long to wait.
+    fn fail(&self, error: &Error, progress: &mut Progress) -> Duration {
+        self.group.counters.failed_pulls.one();
+        progress.replica = MASTER_ID;
+        if error.response_code() == Some(ResponseCode::FLOW_CONTROL.0) {
+            return BROKER_FLOW_CONTROL;
+        }
+        if matches!(error.kind(), ErrorKind::Connection | ErrorKind::NoRoute | ErrorKind::Timeout) {
+            // The broker may have moved.
+            self.group.cluster.routes().suspect(&self.topic);
+        }
+        self.report(error, "a pull failed");
+        progress.failures.next(self.group.env().random())
+    }
+
+    fn report(&self, error: &Error, what: &str) {
+        tracing::warn!(group = &*self.group.name, queue = %self.queue, %error, "{what}");
+    }
+
+    fn report_move(&self, from: i64, to: i64, what: &str) {
+        self.group.counters.offset_corrections.one();
+        tracing::warn!(group = &*self.group.name, queue = %self.queue, from, to, "{what}");
+    }
+}
+
+/// Waits until there is a time by which all must have ended.
+pub(super) async fn told_to_stop(stop: &mut watch::Receiver<Option<Instant>>) {
+    // An error means that nobody is left who could say so.
+    let _ = stop.wait_for(Option::is_some).await;
+}
+
+/// Whether the broker does not know what this consumer subscribes to, or knows an older subscription.
+fn is_unknown_subscription(error: &Error) -> bool {
+    let codes = [ResponseCode::SUBSCRIPTION_NOT_EXIST, ResponseCode::SUBSCRIPTION_NOT_LATEST];
+    error.response_code().is_some_and(|code| codes.contains(&ResponseCode(code)))
+}
+
+/// Lets a queue go, also when its task is cancelled: handlers that still run must not count.
+struct ReleaseOnDrop(Arc<OwnedQueue>);
+
+impl Drop for ReleaseOnDrop {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}

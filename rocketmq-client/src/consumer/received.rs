@@ -1,0 +1,124 @@
+//! From the body of a pull answer to messages.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rocketmq_wire::DecodeError;
+use rocketmq_wire::message::{Record, StoredMessage, batch, sys_flag};
+use rocketmq_wire::request::pull::PullMessageResponse;
+
+use super::message_view::{MessageView, Origin};
+use super::subscription::Subscription;
+
+/// The smallest number that can be the size of a record.
+const LEAST_RECORD: usize = 8;
+
+/// What an answer holds.
+///
+/// A record that cannot be read, but whose size can, is passed over: no other consumer could read it either, and it would
+/// hold up the queue for ever. When even the size makes no sense, the rest of the answer counts as not received, and is
+/// pulled again from after the last record that could be read.
+#[derive(Debug, Default)]
+pub(super) struct Received {
+    /// The messages wanted, with their offsets in the queue.
+    pub(super) messages: Vec<(i64, MessageView)>,
+    /// Messages with a tag that is not subscribed to.
+    pub(super) filtered: usize,
+    /// Records that could not be read, and why the first of them.
+    pub(super) unreadable: usize,
+    pub(super) failure: Option<DecodeError>,
+    /// Whether the rest of the answer could not be read.
+    pub(super) is_cut: bool,
+    /// Where the next pull has to begin.
+    pub(super) next: i64,
+}
+
+/// Reads the answer to a pull from `position` on.
+pub(super) fn read(
+    mut body: Bytes,
+    header: &PullMessageResponse,
+    position: i64,
+    subscription: &Subscription,
+    origin: &Arc<Origin>,
+) -> Received {
+    let shift = header.offset_delta.unwrap_or(0);
+    let mut received = Received { next: position, ..Default::default() };
+    while !body.is_empty() {
+        let Some(size) = size_of_first(&body) else {
+            received.is_cut = true;
+            received.fail(DecodeError::Invalid { what: "record size", offset: 0 });
+            return received;
+        };
+        match StoredMessage::parse(body.split_to(size)) {
+            Ok((stored, _)) if sys_flag::is_inner_batch(stored.sys_flag()) => {
+                received.unwrap(&stored, shift, subscription, origin);
+            }
+            Ok((stored, _)) => received.add(stored, shift, subscription, origin),
+            Err(error) => {
+                received.unreadable += 1;
+                received.fail(error);
+            }
+        }
+    }
+    received.next = header.next_begin_offset;
+    received
+}
+
+fn size_of_first(body: &[u8]) -> Option<usize> {
+    let size = i32::from_be_bytes(*body.first_chunk()?);
+    usize::try_from(size).ok().filter(|size| (LEAST_RECORD..=body.len()).contains(size))
+}
+
+impl Received {
+    fn add(&mut self, stored: StoredMessage, shift: i64, subscription: &Subscription, origin: &Arc<Origin>) {
+        let offset = stored.queue_offset().saturating_add(shift);
+        self.next = offset.saturating_add(1);
+        if subscription.wants_all() || subscription.wants(stored.tags()) {
+            self.messages.push((offset, MessageView::new(stored, Arc::clone(origin))));
+        } else {
+            self.filtered += 1;
+        }
+    }
+
+    /// Takes the messages out of a record that holds several (brokers since 5.0, topics with batch queues).
+    fn unwrap(&mut self, outer: &StoredMessage, shift: i64, subscription: &Subscription, origin: &Arc<Origin>) {
+        for (index, element) in batch::elements(&outer.body()).enumerate() {
+            let stored = element.and_then(|element| {
+                let view = outer.view();
+                let record = Record {
+                    version: view.version(),
+                    queue_id: outer.queue_id(),
+                    flag: element.flag,
+                    queue_offset: outer.queue_offset().saturating_add(index as i64),
+                    physical_offset: outer.physical_offset(),
+                    sys_flag: outer.sys_flag() & !(sys_flag::NEED_UNWRAP | sys_flag::INNER_BATCH),
+                    born_timestamp: outer.born_timestamp(),
+                    born_host: outer.born_host(),
+                    store_timestamp: outer.store_timestamp(),
+                    store_host: outer.store_host(),
+                    reconsume_times: 0,
+                    prepared_transaction_offset: outer.prepared_transaction_offset(),
+                    body: element.body,
+                    topic: outer.topic(),
+                    properties: element.properties,
+                };
+                let what = "message of a batch";
+                // Its parts came out of a record with the same topic, so they fit; an error would be a bad batch.
+                let mut bytes = vec![0; record.encoded_len().map_err(|_| DecodeError::Invalid { what, offset: 0 })?];
+                record.encode(&mut bytes).map_err(|_| DecodeError::Invalid { what, offset: 0 })?;
+                Ok(StoredMessage::parse(bytes.into())?.0)
+            });
+            match stored {
+                Ok(stored) => self.add(stored, shift, subscription, origin),
+                Err(error) => {
+                    self.unreadable += 1;
+                    self.fail(error);
+                }
+            }
+        }
+    }
+
+    fn fail(&mut self, error: DecodeError) {
+        self.failure.get_or_insert(error);
+    }
+}
