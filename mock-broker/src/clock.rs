@@ -111,8 +111,9 @@ impl Clock {
     }
 }
 
+/// Returns the real time that goes on whatever the broker's clock shows: for the machine's own work, such as flushing.
 #[expect(clippy::disallowed_methods, reason = "this is the broker's clock")]
-fn instant() -> Instant {
+pub(crate) fn instant() -> Instant {
     Instant::now()
 }
 

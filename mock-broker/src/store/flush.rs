@@ -7,9 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::clock;
 use crate::store::config_file;
 use crate::store::error::StoreError;
 use crate::store::mapped_file::Mapping;
+
+/// A queue with less to write waits: it can be made anew from the log, and there may be thousands.
+const LEAST_QUEUE_BYTES: usize = 2 * 4096;
+/// How long it waits at most.
+const THOROUGH_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What the owner asks of the second thread.
 enum Job {
@@ -132,36 +138,51 @@ impl Drop for Flusher {
 }
 
 fn run(queue: &Receiver<Job>, mappings: &Mutex<Mappings>, interval: Duration) {
+    let mut next_flush = clock::instant() + interval;
+    let mut next_thorough = clock::instant() + THOROUGH_INTERVAL;
     loop {
-        match queue.recv_timeout(interval) {
+        let now = clock::instant();
+        if now >= next_flush {
+            let thorough = now >= next_thorough;
+            flush(mappings, thorough);
+            next_flush = clock::instant() + interval;
+            if thorough {
+                next_thorough = next_flush + THOROUGH_INTERVAL;
+            }
+        }
+        match queue.recv_timeout(next_flush.saturating_duration_since(now)) {
             Ok(Job::ReserveAhead(mapping, end)) => {
                 // The owner meets an error itself when it gets there, and answers with it.
                 if let Some(mapping) = mapping.upgrade() {
                     let _ = mapping.reserve_ahead(end);
                 }
             }
-            Ok(Job::Flush(done)) => {
-                flush(mappings);
-                let _ = done.send(());
-            }
             Ok(Job::Persist(path, text)) => {
                 if let Err(error) = config_file::replace(&path, &text) {
                     tracing::error!(%error, "settings are not saved");
                 }
             }
-            Err(RecvTimeoutError::Timeout) => flush(mappings),
+            Ok(Job::Flush(done)) => {
+                flush(mappings, true);
+                let _ = done.send(());
+            }
+            Err(RecvTimeoutError::Timeout) => {}
             Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => return,
         }
     }
 }
 
-fn flush(mappings: &Mutex<Mappings>) {
+/// Writes the log to disk, and then queues that have much to write, or all if `thorough`.
+fn flush(mappings: &Mutex<Mappings>, thorough: bool) {
+    let least = if thorough { 1 } else { LEAST_QUEUE_BYTES };
     let dirty: Vec<Arc<Mapping>> = {
         let mut mappings = mappings.lock().unwrap_or_else(PoisonError::into_inner);
-        mappings.log.retain(|mapping| mapping.strong_count() > 0);
-        mappings.queues.retain(|mapping| mapping.strong_count() > 0);
-        let all = mappings.log.iter().chain(&mappings.queues);
-        all.filter_map(Weak::upgrade).filter(|mapping| mapping.unflushed() > 0).collect()
+        let Mappings { log, queues } = &mut *mappings;
+        log.retain(|mapping| mapping.strong_count() > 0);
+        queues.retain(|mapping| mapping.strong_count() > 0);
+        let log = log.iter().filter_map(Weak::upgrade).filter(|mapping| mapping.unflushed() > 0);
+        let queues = queues.iter().filter_map(Weak::upgrade).filter(|mapping| mapping.unflushed() >= least);
+        log.chain(queues).collect()
     };
     for mapping in dirty {
         if let Err(error) = mapping.flush() {

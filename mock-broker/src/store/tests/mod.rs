@@ -2,6 +2,7 @@
 
 mod disk;
 mod memory;
+mod model;
 mod no_space;
 mod schedule;
 mod torn;
