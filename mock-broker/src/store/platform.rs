@@ -66,7 +66,8 @@ pub(super) fn prefault(map: &MmapRaw, offset: usize, length: usize) -> io::Resul
 /// Takes the exclusive lock on a store's lock file; it is held until `file` is closed.
 ///
 /// Two locks are taken: the one of the open file keeps out a second store of this process and every other one of this
-/// crate, the one of the process keeps out Apache's broker, which uses that kind.
+/// crate, the one of the process keeps out Apache's broker, which uses that kind. (The second is lost when this process
+/// closes any other descriptor of the file, as it does after a failed attempt to open the store twice.)
 ///
 /// # Errors
 ///

@@ -14,19 +14,19 @@ pub(super) struct Queues {
     /// Position of each topic in `topics`, so that one look-up by name is enough.
     by_name: HashMap<Box<str>, usize>,
     topics: Vec<BTreeMap<i32, ConsumeQueue>>,
+    place: Place,
+}
+
+/// Where the files of queues are, and how large.
+#[derive(Debug)]
+struct Place {
     directory: Option<PathBuf>,
     file_entries: usize,
     registry: Option<Registry>,
 }
 
-impl Queues {
-    /// No queues yet. With a `directory`, each will have its files in `<directory>/<topic>/<queue id>`.
-    pub(super) fn new(directory: Option<PathBuf>, file_entries: usize, registry: Option<Registry>) -> Self {
-        Queues { by_name: HashMap::new(), topics: Vec::new(), directory, file_entries, registry }
-    }
-
-    /// Returns how the files of a queue are made.
-    pub(super) fn layout(&self, topic: &str, queue_id: i32) -> Layout {
+impl Place {
+    fn layout(&self, topic: &str, queue_id: i32) -> Layout {
         Layout {
             directory: self.directory.as_ref().map(|root| root.join(topic).join(queue_id.to_string())),
             file_size: self.file_entries * ENTRY_SIZE,
@@ -34,6 +34,19 @@ impl Queues {
             reservation: Reservation { first: 4096, largest: 1 << 20, prefault: false },
             registry: self.registry.clone(),
         }
+    }
+}
+
+impl Queues {
+    /// No queues yet. With a `directory`, each will have its files in `<directory>/<topic>/<queue id>`.
+    pub(super) fn new(directory: Option<PathBuf>, file_entries: usize, registry: Option<Registry>) -> Self {
+        let place = Place { directory, file_entries, registry };
+        Queues { by_name: HashMap::new(), topics: Vec::new(), place }
+    }
+
+    /// Returns how the files of a queue are made.
+    pub(super) fn layout(&self, topic: &str, queue_id: i32) -> Layout {
+        self.place.layout(topic, queue_id)
     }
 
     /// Returns a queue; none if it never had a message.
@@ -44,11 +57,10 @@ impl Queues {
     /// Returns a queue, an empty one if there was none. The topic must be fit for a [directory name](is_directory_name).
     pub(super) fn queue_or_new(&mut self, topic: &str, queue_id: i32) -> &mut ConsumeQueue {
         let index = self.index_or_new(topic);
-        if !self.topics[index].contains_key(&queue_id) {
-            let queue = ConsumeQueue::new(FileSequence::new(self.layout(topic, queue_id), 0), 0);
-            self.topics[index].insert(queue_id, queue);
-        }
-        self.topics[index].get_mut(&queue_id).expect("the queue was there or was just inserted")
+        let place = &self.place;
+        self.topics[index]
+            .entry(queue_id)
+            .or_insert_with(|| ConsumeQueue::new(FileSequence::new(place.layout(topic, queue_id), 0), 0))
     }
 
     /// Adds a queue that exists on disk.

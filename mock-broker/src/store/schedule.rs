@@ -140,10 +140,12 @@ impl Schedule {
 
     /// Returns the message that is due first, if any waits.
     fn first(&self, queues: &Queues, now: i64) -> Option<Waiting> {
-        let heads = (1..=self.levels.highest()).filter_map(|level| {
-            let queue = queues.queue(SCHEDULE_TOPIC, level - 1)?;
+        let heads = queues.of_topic(SCHEDULE_TOPIC).filter_map(|(queue_id, queue)| {
+            let level = queue_id + 1;
+            // Levels may have been taken out of the configuration; their messages stay where they are.
+            let offset = *self.offsets.get(usize::try_from(queue_id).ok()?)?;
             // What is no longer kept cannot be delivered.
-            let offset = self.offsets[level as usize - 1].max(queue.min_offset());
+            let offset = offset.max(queue.min_offset());
             let entry = queue.entry(offset)?;
             // A time that no waiting can explain means that the clock was set back; Apache delivers at once.
             let latest = now.saturating_add(self.levels.delay(level));
