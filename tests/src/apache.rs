@@ -23,8 +23,10 @@ const STOP_LIMIT: Duration = Duration::from_secs(60);
 const GET_ROUTE: u32 = 105;
 const UPDATE_AND_CREATE_TOPIC: u32 = 17;
 
-/// The settings every broker starts with: small files, and waits that fit a loaded machine. The delay levels make a
-/// failed message come back within seconds.
+/// Delay levels that make a failed message come back within seconds.
+pub(crate) const DELAY_LEVELS: &str = "1s 1s 1s 1s 2s 3s 4s 5s";
+
+/// The settings every broker starts with: small files, and waits that fit a loaded machine.
 const BROKER_PROPERTIES: &[(&str, &str)] = &[
     ("brokerClusterName", "DefaultCluster"),
     ("brokerName", "broker-a"),
@@ -44,7 +46,7 @@ const BROKER_PROPERTIES: &[(&str, &str)] = &[
     ("transactionTimeOut", "2000"),
     ("transactionCheckInterval", "2000"),
     ("transactionOpBatchInterval", "300"),
-    ("messageDelayLevel", "1s 1s 1s 1s 2s 3s 4s 5s"),
+    ("messageDelayLevel", DELAY_LEVELS),
 ];
 
 /// What may differ from one cluster to another.

@@ -18,6 +18,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub struct MockProcess {
     directory: PathBuf,
+    settings: Vec<String>,
     addresses: Addresses,
     process: Option<Process>,
 }
@@ -32,16 +33,17 @@ pub struct Addresses {
 }
 
 impl MockProcess {
-    /// Builds the program if need be, and starts it on ports chosen by the kernel.
+    /// Builds the program if need be, and starts it with these settings on ports chosen by the kernel.
     ///
     /// # Panics
     ///
     /// When it cannot be built or does not get ready.
-    pub fn start() -> Self {
+    pub fn start(settings: &[(&str, &str)]) -> Self {
+        let settings: Vec<_> = settings.iter().map(|(key, value)| format!("--set={key}={value}")).collect();
         let directory = cache::run_directory("mock");
         let anywhere = Addresses { name_server: "127.0.0.1:0".to_owned(), broker: "127.0.0.1:0".to_owned() };
-        let (process, addresses) = launch(&directory, &anywhere);
-        Self { directory, addresses, process: Some(process) }
+        let (process, addresses) = launch(&directory, &settings, &anywhere);
+        Self { directory, settings, addresses, process: Some(process) }
     }
 
     /// Where it listens, the same after a restart.
@@ -74,17 +76,18 @@ impl MockProcess {
     /// Starts it again on the same ports and store.
     pub fn start_again(&mut self) {
         assert!(self.process.is_none(), "the broker runs already");
-        let (process, _) = launch(&self.directory, &self.addresses);
+        let (process, _) = launch(&self.directory, &self.settings, &self.addresses);
         self.process = Some(process);
     }
 }
 
-fn launch(directory: &Path, addresses: &Addresses) -> (Process, Addresses) {
+fn launch(directory: &Path, settings: &[String], addresses: &Addresses) -> (Process, Addresses) {
     let (ready, waiting) = mpsc::channel();
     let mut command = Command::new(program());
     command
         .args(["--listen", &addresses.name_server, "--broker-listen", &addresses.broker, "--store"])
-        .arg(directory.join("store"));
+        .arg(directory.join("store"))
+        .args(settings);
     let process = Process::start("rocketmq-mock-broker", &mut command, &directory.join("broker.log"), move |line| {
         if let Some(addresses) = parse_ready(line) {
             // Nobody listens for a second one.

@@ -1,14 +1,19 @@
 //! Our client as one side of a scenario.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
-use rocketmq_native::{Client, HeaderType, Message, Producer, SendReceipt, SendStatus};
-use tokio::task::JoinSet;
+use rocketmq_native::{
+    Client, HeaderType, Message, MessageView, Producer, SendReceipt, SendStatus, consumer::PushConsumer,
+};
+use tokio::{sync::mpsc, task::JoinSet, time};
 
-use crate::party::{Outcome, Outgoing, Sent};
+use crate::party::{Outcome, Outgoing, Received, Sent, Subscription, sha1_hex};
 
 /// A client with one producer.
 #[derive(Debug)]
@@ -57,6 +62,86 @@ impl OurSender {
     pub async fn shutdown(self) {
         self.producer.shutdown().await;
         self.client.close().await;
+    }
+}
+
+/// A client with one push consumer.
+#[derive(Debug)]
+pub struct OurConsumption {
+    client: Client,
+    consumer: PushConsumer,
+    deliveries: mpsc::UnboundedReceiver<Received>,
+}
+
+impl OurConsumption {
+    /// Connects and starts the consumer.
+    pub async fn start(name_server: &str, header_type: HeaderType, subscription: &Subscription) -> Self {
+        let client = connect(name_server, header_type).await;
+        let (deliver, deliveries) = mpsc::unbounded_channel();
+        let fail_first = subscription.fail_first;
+        let consumer = client
+            .push_consumer(&subscription.group)
+            .subscribe(&subscription.topic, &subscription.expression)
+            .concurrency(8)
+            .start(move |message| {
+                let delivery = received(&message, fail_first);
+                let outcome = if delivery.succeeded { Ok(()) } else { Err("not yet") };
+                // A scenario that has failed listens no more.
+                let _ = deliver.send(delivery);
+                async move { outcome }
+            })
+            .await
+            .expect("the consumer starts");
+        Self { client, consumer, deliveries }
+    }
+
+    /// The next `count` deliveries.
+    ///
+    /// # Panics
+    ///
+    /// When the next does not come within a minute, saying how many did.
+    pub async fn messages(&mut self, count: usize) -> Vec<Received> {
+        let mut messages = Vec::with_capacity(count);
+        while messages.len() < count {
+            match time::timeout(Duration::from_secs(60), self.deliveries.recv()).await {
+                Ok(Some(message)) => messages.push(message),
+                Ok(None) => unreachable!("the consumer holds the sender"),
+                Err(_) => panic!(
+                    "{} of {count} messages, then none for a minute: {:?}",
+                    messages.len(),
+                    self.consumer.stats()
+                ),
+            }
+        }
+        messages
+    }
+
+    /// Shuts the consumer down and returns what was delivered but not asked for.
+    pub async fn stop(mut self) -> Vec<Received> {
+        self.consumer.shutdown().await.expect("the consumer shuts down");
+        self.client.close().await;
+        let mut rest = Vec::new();
+        while let Ok(message) = self.deliveries.try_recv() {
+            rest.push(message);
+        }
+        rest
+    }
+}
+
+fn received(message: &MessageView, fail_first: u32) -> Received {
+    let body = message.body();
+    Received {
+        succeeded: message.reconsume_times() >= fail_first,
+        msg_id: message.message_id().into_owned(),
+        topic: message.topic().to_owned(),
+        queue_id: message.queue_id().try_into().expect("queues are counted from 0"),
+        queue_offset: message.queue_offset().try_into().expect("offsets are counted from 0"),
+        reconsume_times: message.reconsume_times(),
+        size: body.len(),
+        sha1: sha1_hex(&body),
+        tag: message.tag().unwrap_or_default().to_owned(),
+        keys: message.keys().collect::<Vec<_>>().join(" "),
+        properties: message.properties().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
     }
 }
 

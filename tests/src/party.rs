@@ -4,14 +4,19 @@ use std::{collections::BTreeMap, fmt, sync::LazyLock};
 
 use sha1::{Digest, Sha1};
 
+use rocketmq_native::HeaderType;
+
 use crate::{
     foreign::{Arguments, Driver, Headers, Job},
+    ours::{OurConsumption, OurSender},
     server::Server,
 };
 
 /// One client in one language.
 #[derive(Clone, Copy)]
 pub enum Party {
+    /// Our client, and how it writes its headers.
+    Ours(HeaderType),
     /// The Java or Go client behind its driver.
     Foreign(&'static Driver),
 }
@@ -19,9 +24,15 @@ pub enum Party {
 impl fmt::Debug for Party {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Ours(header_type) => write!(f, "our client ({header_type:?})"),
             Self::Foreign(driver) => f.write_str(driver.name()),
         }
     }
+}
+
+/// Our client as it is by default.
+pub fn ours() -> Party {
+    Party::Ours(HeaderType::Auto)
 }
 
 /// The Java client 5.3.3 with JSON headers.
@@ -211,6 +222,7 @@ impl Party {
     /// Starts a producer.
     pub async fn sender(self, server: &Server) -> Sender {
         match self {
+            Self::Ours(header_type) => Sender::Ours(OurSender::start(server.name_server(), header_type).await),
             Self::Foreign(driver) => Sender::Foreign { driver, name_server: server.name_server().to_owned() },
         }
     }
@@ -218,6 +230,9 @@ impl Party {
     /// Starts a push consumer and waits until it runs.
     pub async fn consume(self, server: &Server, subscription: &Subscription) -> Consumption {
         match self {
+            Self::Ours(header_type) => {
+                Consumption::Ours(OurConsumption::start(server.name_server(), header_type, subscription).await)
+            }
             Self::Foreign(driver) => {
                 // The Go client looks for a new retry topic only every 30 s.
                 server.create_topic(&format!("%RETRY%{}", subscription.group), 1);
@@ -230,6 +245,8 @@ impl Party {
 /// A running producer.
 #[derive(Debug)]
 pub enum Sender {
+    /// Our client.
+    Ours(OurSender),
     /// The drivers start one for each command.
     Foreign {
         /// In which driver.
@@ -243,6 +260,7 @@ impl Sender {
     /// Sends the messages and waits until each is answered or has failed.
     pub async fn send(&self, outgoing: &Outgoing) -> Outcome {
         match self {
+            Self::Ours(sender) => sender.send(outgoing).await,
             Self::Foreign { driver, name_server } => {
                 driver.produce(&produce_arguments(name_server, outgoing)).outcome().await
             }
@@ -252,6 +270,7 @@ impl Sender {
     /// Shuts the producer down.
     pub async fn shutdown(self) {
         match self {
+            Self::Ours(sender) => sender.shutdown().await,
             Self::Foreign { .. } => {}
         }
     }
@@ -260,6 +279,8 @@ impl Sender {
 /// A running push consumer.
 #[derive(Debug)]
 pub enum Consumption {
+    /// Our client.
+    Ours(OurConsumption),
     /// In a driver.
     Foreign(Job<'static>),
 }
@@ -272,6 +293,7 @@ impl Consumption {
     /// When the next does not come within a minute, saying how many did.
     pub async fn messages(&mut self, count: usize) -> Vec<Received> {
         match self {
+            Self::Ours(consumption) => consumption.messages(count).await,
             Self::Foreign(job) => job.messages(count).await,
         }
     }
@@ -279,6 +301,7 @@ impl Consumption {
     /// Shuts the consumer down and returns what was delivered but not asked for.
     pub async fn stop(self) -> Vec<Received> {
         match self {
+            Self::Ours(consumption) => consumption.stop().await,
             Self::Foreign(job) => job.stop().await,
         }
     }

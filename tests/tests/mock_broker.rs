@@ -1,0 +1,40 @@
+//! The scenarios with our client on our broker, the program that users run.
+
+use std::sync::LazyLock;
+
+use rocketmq_native::HeaderType;
+use rocketmq_tests::{
+    party::{Party, ours},
+    scenario::scaled,
+    scenarios,
+    server::Server,
+};
+
+static SERVER: LazyLock<Server> = LazyLock::new(|| Server::mock(&[]));
+static SERVER_4_9: LazyLock<Server> = LazyLock::new(|| Server::mock(&[("compatibility", "4.9")]));
+static SERVER_4_4: LazyLock<Server> = LazyLock::new(|| Server::mock(&[("compatibility", "4.4")]));
+
+scenarios! {
+    ours_to_ours: SERVER, ours(), ours();
+    nothing_lost_none_duplicated(scaled(10_000)),
+    tags_filter,
+    non_ascii_tag,
+    take_over,
+    fails_twice_then_succeeds,
+    restart_continues,
+    bodies,
+    unicode_properties,
+    broker_restarts_while_sending,
+}
+scenarios! {
+    json: SERVER, Party::Ours(HeaderType::Json), Party::Ours(HeaderType::Json);
+    nothing_lost_none_duplicated(scaled(1_000)), fails_twice_then_succeeds, unicode_properties,
+}
+scenarios! {
+    like_4_9: SERVER_4_9, ours(), ours();
+    nothing_lost_none_duplicated(scaled(1_000)), take_over, fails_twice_then_succeeds, restart_continues,
+}
+scenarios! {
+    like_4_4: SERVER_4_4, ours(), ours();
+    nothing_lost_none_duplicated(scaled(1_000)), take_over, fails_twice_then_succeeds, restart_continues,
+}
