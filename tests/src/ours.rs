@@ -9,7 +9,7 @@ use std::{
 };
 
 use rocketmq_native::{
-    Client, HeaderType, Message, MessageView, Producer, SendReceipt, SendStatus, consumer::PushConsumer,
+    Client, ConsumeFrom, HeaderType, Message, MessageView, Producer, SendReceipt, SendStatus, consumer::PushConsumer,
 };
 use tokio::{sync::mpsc, task::JoinSet, time};
 
@@ -82,6 +82,7 @@ impl OurConsumption {
         let consumer = client
             .push_consumer(&subscription.group)
             .subscribe(&subscription.topic, &subscription.expression)
+            .consume_from(ConsumeFrom::First)
             .concurrency(8)
             .start(move |message| {
                 let delivery = received(&message, fail_first);
