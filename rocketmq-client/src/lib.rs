@@ -10,6 +10,8 @@ pub mod error;
 pub mod message;
 pub mod producer;
 pub mod remoting;
+#[cfg(test)]
+mod scripted;
 pub mod transport;
 
 pub use client::{Client, ClientBuilder};

@@ -7,6 +7,8 @@ mod attempt;
 mod attempts;
 mod queue_choice;
 mod receipt;
+#[cfg(test)]
+mod tests;
 mod verdict;
 
 use std::collections::HashMap;
