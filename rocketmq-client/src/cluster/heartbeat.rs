@@ -45,6 +45,19 @@ struct State {
     /// Whether to tell all brokers now, and who waits for it.
     tell: bool,
     waiting: Vec<oneshot::Sender<()>>,
+    /// Nobody works any more: who waits is let go.
+    ended: bool,
+}
+
+impl State {
+    /// Waits for the telling that is asked for with this; not at all when nobody works any more.
+    fn await_telling(&mut self) -> oneshot::Receiver<()> {
+        let (told, wait) = oneshot::channel();
+        if !self.ended {
+            self.waiting.push(told);
+        }
+        wait
+    }
 }
 
 #[derive(Debug)]
@@ -109,12 +122,11 @@ impl Groups {
     ///
     /// Dropping the future does not stop the telling.
     pub(crate) async fn tell_brokers(&self) {
-        let (told, wait) = oneshot::channel();
-        {
+        let wait = {
             let mut state = self.state();
             state.tell = true;
-            state.waiting.push(told);
-        }
+            state.await_telling()
+        };
         self.0.work.notify_one();
         // An error means that the client was closed meanwhile: nobody is left to be told.
         let _ = wait.await;
@@ -124,16 +136,15 @@ impl Groups {
     ///
     /// Dropping the future does not stop the leaving.
     pub(super) async fn leave_all(&self) {
-        let (left, wait) = oneshot::channel();
-        {
+        let wait = {
             let mut state = self.state();
             let producers = std::mem::take(&mut state.producers).into_keys().map(Group::Producer);
             let consumers = std::mem::take(&mut state.consumers).into_keys().map(Group::Consumer);
             let groups: Vec<_> = producers.chain(consumers).map(|group| (group, None)).collect();
             state.leaving.extend(groups);
-            // Work is done in order, so that who waits for the telling waits for the leaving too.
-            state.waiting.push(left);
-        }
+            // Groups are left before brokers are told, so that who waits for the one waits for the other.
+            state.await_telling()
+        };
         self.0.work.notify_one();
         let _ = wait.await;
     }
@@ -150,7 +161,7 @@ impl Groups {
                 _ => state.producers.remove(name).is_some(),
             },
         };
-        if last {
+        if last && !state.ended {
             state.leaving.push((group.clone(), left));
             drop(state);
             self.0.work.notify_one();
@@ -242,6 +253,17 @@ pub(super) struct Heartbeats {
     pub(super) known: BTreeSet<Arc<str>>,
     /// Brokers whose heartbeat opened the connection that an event is still to report.
     pub(super) opened_by_heartbeat: BTreeSet<Arc<str>>,
+}
+
+impl Drop for Heartbeats {
+    fn drop(&mut self) {
+        let mut state = self.groups.state();
+        state.ended = true;
+        let (leaving, waiting) = (std::mem::take(&mut state.leaving), std::mem::take(&mut state.waiting));
+        // Not under the lock: this wakes whoever waits.
+        drop(state);
+        drop((leaving, waiting));
+    }
 }
 
 impl Heartbeats {
