@@ -14,3 +14,8 @@ pub mod proxy;
 pub mod raw;
 pub mod scenario;
 pub mod server;
+
+/// The code blocks of the readme, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let client = Client::builder(broker.name_server()).connect().await?;
     let producer = client.producer("orders-service").start().await?;
     let receipt = producer.send(Message::new("orders", "hi").tag("created").key("42")).await?;
-    println!("sent      orders: \"hi\" is in queue {} at offset {}", receipt.queue().queue_id, receipt.queue_offset());
+    println!("sent      orders: \"hi\" is in queue {} at offset {}", receipt.queue().id(), receipt.queue_offset());
 
     let (arrived, mut arrivals) = mpsc::channel(16);
     let consumer = client
@@ -39,8 +39,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("consumed  {:?}, tag {:?}", String::from_utf8_lossy(&body), tag.unwrap_or_default());
 
     consumer.shutdown().await?;
-    producer.shutdown().await?;
-    client.close().await?;
+    producer.shutdown().await;
+    client.close().await;
     println!("stopped   consumer, producer, client and broker");
     Ok(())
 }
