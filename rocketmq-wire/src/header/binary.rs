@@ -86,13 +86,24 @@ pub(super) fn for_each_field<'a>(
     mut visit: impl FnMut(&'a str, &'a str) -> Result<(), DecodeError>,
 ) -> Result<(), DecodeError> {
     let mut reader = Reader { bytes, at: 0 };
+    // One look at the whole block instead of one at each name and value. The lengths in between are zeros and small
+    // numbers, valid as text; only those with a byte of 128 or more are not, and then each text is looked at.
+    let whole = std::str::from_utf8(bytes).ok();
+    let text = |reader: &mut Reader<'a>, what, count| match whole {
+        Some(whole) => {
+            let offset = reader.at;
+            let taken = reader.take(what, count)?.len();
+            whole.get(offset..offset + taken).ok_or(DecodeError::NotUtf8 { what, offset })
+        }
+        None => reader.text(what, count),
+    };
     while reader.at < bytes.len() {
         let offset = reader.at;
         let name_length = usize::try_from(i16::from_be_bytes(reader.array("field name length")?))
             .map_err(|_| DecodeError::Invalid { what: "field name length", offset })?;
-        let name = reader.text("field name", name_length)?;
+        let name = text(&mut reader, "field name", name_length)?;
         let value_length = reader.length("field value length")?;
-        let value = reader.text("field value", value_length)?;
+        let value = text(&mut reader, "field value", value_length)?;
         visit(name, value)?;
     }
     Ok(())
@@ -129,10 +140,10 @@ impl BinaryFieldWriter<'_> {
     fn entry(&mut self, name: &str, value: &[u8]) {
         let Ok(name_length) = i16::try_from(name.len()) else { return };
         self.out.reserve(6 + name.len() + value.len());
-        self.out.put_i16(name_length);
-        self.out.put_slice(name.as_bytes());
-        self.out.put_u32(value.len() as u32);
-        self.out.put_slice(value);
+        self.out.extend_from_slice(&name_length.to_be_bytes());
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(&(value.len() as u32).to_be_bytes());
+        self.out.extend_from_slice(value);
     }
 }
 

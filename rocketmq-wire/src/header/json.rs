@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use bytes::{BufMut, BytesMut};
 
 use super::fields::Source;
+use super::find::not_plain;
 use super::{EncodeFields, FieldWriter, Fields, Head, Header, put_integer};
 use crate::code::{LanguageCode, Version};
 use crate::error::DecodeError;
@@ -109,7 +110,7 @@ pub fn put_string(out: &mut BytesMut, text: &str) {
     out.put_u8(b'"');
     let bytes = text.as_bytes();
     let mut written = 0;
-    let mut at = 0;
+    let mut at = not_plain(bytes, 0);
     while let Some(&byte) = bytes.get(at) {
         // U+0080 to U+009F are the two bytes C2 80 to C2 9F.
         let (width, control) = match byte {
@@ -117,7 +118,7 @@ pub fn put_string(out: &mut BytesMut, text: &str) {
             b'"' | b'\\' => (1, byte),
             0xC2 if bytes[at + 1] < 0xA0 => (2, bytes[at + 1]),
             _ => {
-                at += 1;
+                at = not_plain(bytes, at + 1);
                 continue;
             }
         };
@@ -142,8 +143,8 @@ pub fn put_string(out: &mut BytesMut, text: &str) {
                 ]);
             }
         }
-        at += width;
-        written = at;
+        written = at + width;
+        at = not_plain(bytes, written);
     }
     out.put_slice(&bytes[written..]);
     out.put_u8(b'"');

@@ -6,6 +6,7 @@
 
 pub mod binary;
 mod fields;
+mod find;
 pub mod json;
 
 use std::borrow::Cow;
@@ -174,17 +175,34 @@ pub(crate) fn put_integer(out: &mut BytesMut, value: i64) {
     out.extend_from_slice(format_integer(&mut digits, value));
 }
 
+/// The numbers below 100 in two digits.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
+
 /// Writes `value` in decimal to the end of `digits`.
 pub(crate) fn format_integer(digits: &mut [u8; 20], value: i64) -> &[u8] {
     let mut at = digits.len();
     let mut rest = value.unsigned_abs();
-    loop {
+    while rest >= 100 {
+        let pair = PAIRS[(rest % 100) as usize];
+        rest /= 100;
+        at -= 2;
+        digits[at] = pair[0];
+        digits[at + 1] = pair[1];
+    }
+    let pair = PAIRS[rest as usize];
+    at -= 1;
+    digits[at] = pair[1];
+    if rest >= 10 {
         at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
+        digits[at] = pair[0];
     }
     if value < 0 {
         at -= 1;
@@ -252,6 +270,18 @@ mod tests {
                     let _ = SendMessageResponse::decode_fields(header.fields);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn integers_are_written_as_the_standard_library_does() {
+        let mut digits = [0; 20];
+        for value in (0..64).flat_map(|bit| [1_i64 << bit, (1_i64 << bit).wrapping_sub(1), -(1_i64 << (bit % 63)), bit])
+        {
+            assert_eq!(format_integer(&mut digits, value), value.to_string().as_bytes());
+        }
+        for value in (-1100..1100).chain([i64::MIN, i64::MAX]) {
+            assert_eq!(format_integer(&mut digits, value), value.to_string().as_bytes());
         }
     }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::error::DecodeError;
+use crate::header::find::quote_or_backslash;
 
 /// Nesting beyond this is refused; a header has two levels.
 const MAX_DEPTH: usize = 32;
@@ -125,25 +126,20 @@ impl<'a> Scanner<'a> {
     fn string(&mut self) -> Result<Cow<'a, str>, DecodeError> {
         let bytes = self.text.as_bytes();
         let start = self.at + 1;
-        let mut end = start;
-        loop {
-            match bytes.get(end) {
-                Some(b'"') => {
-                    self.at = end + 1;
-                    return Ok(Cow::Borrowed(&self.text[start..end]));
-                }
-                Some(b'\\') => break,
-                Some(_) => end += 1,
-                None => return self.invalid("JSON string"),
+        let mut end = quote_or_backslash(bytes, start);
+        match bytes.get(end) {
+            Some(b'"') => {
+                self.at = end + 1;
+                return Ok(Cow::Borrowed(&self.text[start..end]));
             }
+            Some(_) => {}
+            None => return self.invalid("JSON string"),
         }
         let mut owned = String::with_capacity(end - start + 16);
         owned.push_str(&self.text[start..end]);
         loop {
             let from = end;
-            while bytes.get(end).is_some_and(|&byte| byte != b'"' && byte != b'\\') {
-                end += 1;
-            }
+            end = quote_or_backslash(bytes, from);
             owned.push_str(&self.text[from..end]);
             self.at = end;
             match bytes.get(end) {
@@ -185,11 +181,12 @@ impl<'a> Scanner<'a> {
         if let Some(character) = char::from_u32(first) {
             return Ok((character, at + 4));
         }
-        if first < 0xDC00 && bytes.get(at + 4..at + 6) == Some(b"\\u") {
-            if let Some(second @ 0xDC00..0xE000) = unit(at + 6) {
-                let point = 0x1_0000 + ((first - 0xD800) << 10) + (second - 0xDC00);
-                return Ok((char::from_u32(point).unwrap_or(char::REPLACEMENT_CHARACTER), at + 10));
-            }
+        if first < 0xDC00
+            && bytes.get(at + 4..at + 6) == Some(b"\\u")
+            && let Some(second @ 0xDC00..0xE000) = unit(at + 6)
+        {
+            let point = 0x1_0000 + ((first - 0xD800) << 10) + (second - 0xDC00);
+            return Ok((char::from_u32(point).unwrap_or(char::REPLACEMENT_CHARACTER), at + 10));
         }
         Ok((char::REPLACEMENT_CHARACTER, at + 4))
     }
@@ -232,13 +229,13 @@ impl<'a> Scanner<'a> {
         let bytes = self.text.as_bytes();
         self.at += 1;
         loop {
+            self.at = quote_or_backslash(bytes, self.at);
             match bytes.get(self.at) {
                 Some(b'"') => {
                     self.at += 1;
                     return Ok(());
                 }
-                Some(b'\\') => self.at += 2,
-                Some(_) => self.at += 1,
+                Some(_) => self.at += 2,
                 None => {
                     self.at = bytes.len();
                     return self.invalid("JSON string");
