@@ -137,9 +137,21 @@ impl Server {
         }
     }
 
+    /// Connections that neither side has ended.
+    pub(crate) fn open_connections(&self) -> usize {
+        lock(&self.shared.connections).iter().filter(|(_, serving)| !serving.is_finished()).count()
+    }
+
     /// Ends all connections; new ones are accepted.
     pub(crate) fn hang_up(&self) {
         lock(&self.shared.connections).clear();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The tasks hold what is shared, and would otherwise go on.
+        self.hang_up();
     }
 }
 

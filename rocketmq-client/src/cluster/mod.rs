@@ -7,6 +7,8 @@ mod heartbeat;
 mod name_server;
 mod route;
 mod route_cache;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU16, Ordering};

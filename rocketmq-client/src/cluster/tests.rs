@@ -1,0 +1,5 @@
+//! Clients, their name servers and their heartbeats against scripted servers on manual time.
+
+mod heartbeats;
+mod name_servers;
+mod routes;
