@@ -28,3 +28,6 @@ pub use group::ConsumerStats;
 pub use message_view::MessageView;
 pub use push::{PushConsumer, PushConsumerBuilder};
 pub use start_offset::ConsumeFrom;
+
+#[cfg(test)]
+mod tests;
