@@ -317,3 +317,6 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
         self.chunk = Chunk::default();
     }
 }
+
+#[cfg(test)]
+mod tests;
