@@ -1,8 +1,6 @@
 //! One connection: a handle for callers, and what they share with its task.
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -10,16 +8,17 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::task::AtomicWaker;
-use rocketmq_wire::frame::DEFAULT_MAX_FRAME_LENGTH;
 use rocketmq_wire::header::{EncodeFields, Head, ONE_WAY_FLAG, SerializeType};
 use rocketmq_wire::request::Request;
 use rocketmq_wire::{EncodeError, LanguageCode, Version};
 use tokio::sync::mpsc;
 
+use super::call::{Admission, Answer, Claim};
 use super::driver::Driver;
 use super::incoming::Incoming;
+use super::options::{ConnectionOptions, ConnectionStats, HeaderType};
 use super::output::{Output, Progress, Turn, Writer};
-use super::pending::{Admitted, Ended, Kind, Limits, MOST_SLOTS, Pending};
+use super::pending::{Admitted, Ended, Kind, Limits, Pending};
 use super::response::Response;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Outcome, Result};
@@ -30,67 +29,6 @@ const HEADER_ALLOWANCE: usize = 256;
 
 /// One round of writing ends after this much, so that no caller pays for all others.
 const LONGEST_WRITE: usize = 1024 * 1024;
-
-/// How headers of requests are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum HeaderType {
-    /// JSON until the server has answered, then binary if it is known to read that (4.4.0 and later).
-    #[default]
-    Auto,
-    /// JSON always.
-    Json,
-    /// Binary always, but for codes above 32,767, which only JSON can carry.
-    Binary,
-}
-
-/// How a connection behaves.
-#[derive(Debug, Clone)]
-pub struct ConnectionOptions {
-    /// How headers are written; [`HeaderType::Auto`] by default.
-    pub header_type: HeaderType,
-    /// The language this client claims: [`LanguageCode::RUST`] by default. Servers that cannot know it are told
-    /// [`LanguageCode::OTHER`].
-    pub language: LanguageCode,
-    /// Requests awaiting an answer on one connection; 65,535 by default and at most. One more waits.
-    pub max_in_flight: usize,
-    /// Their size in bytes, and separately the size of what has not been written yet; 64 MiB each by default. A request
-    /// counts its body and 256 bytes; one that is larger than the limit goes alone.
-    pub max_in_flight_bytes: usize,
-    /// The largest frame accepted, in bytes; 16 MiB by default. A larger one closes the connection.
-    pub max_frame_bytes: usize,
-}
-
-impl Default for ConnectionOptions {
-    fn default() -> Self {
-        Self {
-            header_type: HeaderType::Auto,
-            language: LanguageCode::RUST,
-            max_in_flight: MOST_SLOTS,
-            max_in_flight_bytes: 64 * 1024 * 1024,
-            max_frame_bytes: DEFAULT_MAX_FRAME_LENGTH,
-        }
-    }
-}
-
-/// What happens on a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct ConnectionStats {
-    /// Requests that await an answer.
-    pub in_flight: usize,
-    /// Their size in bytes.
-    pub in_flight_bytes: usize,
-    /// Size in bytes of requests that have not been written yet.
-    pub unwritten_bytes: usize,
-    /// Callers that wait because a limit is reached.
-    pub waiting: usize,
-    /// Answers that came when nobody waited for them (any more).
-    pub unexpected_answers: u64,
-    /// Requests under way or ended whose caller has not looked yet.
-    pub occupied: usize,
-    /// Writes to the stream: fewer than requests when they are gathered.
-    pub writes: u64,
-}
 
 /// A handle on one connection; clones are the same connection.
 ///
@@ -358,7 +296,7 @@ impl Shared {
     }
 
     /// Writes as a caller, who cannot wait for the socket: the connection's task goes on where this stops.
-    fn lead(&self) {
+    pub(super) fn lead(&self) {
         let written = self.write(&mut Context::from_waker(Waker::noop()));
         if matches!(written, Written::Blocked | Written::Paused) {
             self.driver.wake();
@@ -407,7 +345,7 @@ impl Shared {
     }
 
     /// The error of a request that ended without an answer.
-    fn error(&self, ended: Ended<Response>, outcome: Outcome) -> Error {
+    pub(super) fn error(&self, ended: Ended<Response>, outcome: Outcome) -> Error {
         match ended {
             Ended::Failed(cause) => cause.with_outcome(outcome),
             Ended::TimedOut | Ended::Answered(_) => {
@@ -419,127 +357,6 @@ impl Shared {
                 };
                 Error::new(ErrorKind::Timeout, message).with_outcome(outcome).with_broker(Arc::clone(&self.address))
             }
-        }
-    }
-}
-
-/// Waits to be let through.
-struct Admission<'a> {
-    shared: &'a Shared,
-    ticket: Option<u64>,
-    kind: Kind,
-    bytes: usize,
-    deadline: Instant,
-}
-
-impl Future for Admission<'_> {
-    type Output = Result<Admitted>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
-        let queued = this.ticket.is_some();
-        let mut pending = lock(&this.shared.pending);
-        let poll = pending.poll_admit(&mut this.ticket, this.kind, this.bytes, this.deadline, cx.waker());
-        // Whoever leaves the queue makes its successor the first.
-        let next = if queued && poll.is_ready() { pending.front() } else { None };
-        let hasten = !queued && poll.is_pending() && pending.hasten(this.deadline);
-        drop(pending);
-        next.into_iter().for_each(Waker::wake);
-        if hasten {
-            this.shared.driver.wake();
-        }
-        if poll.is_ready() {
-            this.ticket = None;
-        }
-        poll.map_err(|ended| this.shared.error(ended, Outcome::NotSent))
-    }
-}
-
-impl Drop for Admission<'_> {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.ticket {
-            let next = lock(&self.shared.pending).leave(ticket);
-            next.into_iter().for_each(Waker::wake);
-        }
-    }
-}
-
-/// Lets others add their frames, then writes for all. Dropped half way, it leaves the lead to the connection's task.
-struct Claim<'a> {
-    shared: &'a Shared,
-    claim: u64,
-    yielded: bool,
-    ended: bool,
-}
-
-impl Future for Claim<'_> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = self.get_mut();
-        if !this.yielded {
-            this.yielded = true;
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        this.ended = true;
-        let begun = lock(&this.shared.output).begin(this.claim);
-        if begun {
-            this.shared.lead();
-        }
-        Poll::Ready(())
-    }
-}
-
-impl Drop for Claim<'_> {
-    fn drop(&mut self) {
-        if self.ended {
-            return;
-        }
-        let mut output = lock(&self.shared.output);
-        if output.claim() == Some(self.claim) {
-            output.hand_over();
-            drop(output);
-            self.shared.driver.wake();
-        }
-    }
-}
-
-/// Waits for an answer. Dropped before, it gives the request up.
-struct Answer<'a> {
-    shared: &'a Shared,
-    opaque: i32,
-    /// The waker left at admission is that of the poll under way, so there is nothing to ask yet.
-    registered: bool,
-    ended: bool,
-}
-
-impl Future for Answer<'_> {
-    type Output = Result<Response>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
-        if std::mem::take(&mut this.registered) {
-            return Poll::Pending;
-        }
-        let mut pending = lock(&this.shared.pending);
-        let Poll::Ready(ended) = pending.poll_end(this.opaque, cx.waker()) else { return Poll::Pending };
-        this.ended = true;
-        let next = pending.front();
-        drop(pending);
-        next.into_iter().for_each(Waker::wake);
-        Poll::Ready(match ended {
-            Ended::Answered(response) => Ok(response),
-            ended => Err(this.shared.error(ended, Outcome::Unknown)),
-        })
-    }
-}
-
-impl Drop for Answer<'_> {
-    fn drop(&mut self) {
-        if !self.ended {
-            let next = lock(&self.shared.pending).abandon(self.opaque);
-            next.into_iter().for_each(Waker::wake);
         }
     }
 }

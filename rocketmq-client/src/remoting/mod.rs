@@ -23,9 +23,11 @@
 //! Before the request has been handed to the connection, nothing was sent. After, it is sent whole, and its answer is
 //! dropped when it comes. In both cases whatever the call occupied is free at once.
 
+mod call;
 mod connection;
 mod driver;
 mod incoming;
+mod options;
 mod output;
 mod peer;
 mod pending;
@@ -33,9 +35,10 @@ mod pool;
 mod response;
 mod supervisor;
 
-pub use connection::{Connection, ConnectionOptions, ConnectionStats, HeaderType};
+pub use connection::Connection;
 pub use driver::Driver;
 pub use incoming::Incoming;
+pub use options::{ConnectionOptions, ConnectionStats, HeaderType};
 pub use peer::Peer;
 pub use pool::{ConnectionEvent, Pool, PoolOptions};
 pub use response::Response;

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{broadcast, mpsc};
 
-use super::connection::{ConnectionOptions, lock};
+use super::connection::lock;
 use super::incoming::Incoming;
+use super::options::ConnectionOptions;
 use super::peer::Peer;
 use super::supervisor::Supervisor;
 use crate::env::{Env, Task};

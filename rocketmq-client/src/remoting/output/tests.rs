@@ -100,6 +100,8 @@ fn write_all(writer: &mut Writer<Recorder>, output: &mut Output, budget: usize) 
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     #[test]
     fn what_goes_in_comes_out_whatever_the_stream_takes(
         lengths in proptest::collection::vec(
