@@ -16,6 +16,8 @@ mod send;
 mod send_back;
 mod stored_properties;
 mod tag_filter;
+#[cfg(test)]
+mod tests;
 mod topic_requests;
 mod topics;
 

@@ -1,13 +1,14 @@
 //! The name server: which brokers there are, and where each topic is.
 
 mod answers;
+mod compressed_registration;
 mod route_table;
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use rocketmq_wire::header::DecodeFields;
-use rocketmq_wire::model::{DataVersion, RegisterBrokerBody};
+use rocketmq_wire::model::{DataVersion, RegisterBrokerBody, TopicConfigTable};
 use rocketmq_wire::request::registration::{
     QueryDataVersionRequest, QueryDataVersionResponse, RegisterBrokerRequest, RegisterBrokerResponse,
     UnregisterBrokerRequest,
@@ -97,15 +98,14 @@ impl NameServer {
         if expected != 0 && expected != i64::from(rocketmq_wire::message::record::body_crc(command.body)) {
             return Ok(Reply::new(ResponseCode::SYSTEM_ERROR).remark("crc32 not match").fields(ReplyFields::Empty));
         }
-        let body = if command.body.is_empty() {
-            RegisterBrokerBody::default()
+        let topics = if command.body.is_empty() {
+            TopicConfigTable::default()
         } else if request.compressed == Some(true) {
-            let detail = "compressed registrations are not supported: set compressedRegister=false on the broker";
-            return Ok(Reply::new(ResponseCode::SYSTEM_ERROR).remark(detail));
+            compressed_registration::read(command.body)?
         } else {
-            fastjson::from_slice("registration of a broker", command.body)?
+            let body: RegisterBrokerBody = fastjson::from_slice("registration of a broker", command.body)?;
+            body.topic_config_serialize_wrapper
         };
-        let topics = body.topic_config_serialize_wrapper;
         let broker = BrokerIdentity {
             cluster: request.cluster_name.into_owned(),
             name: request.broker_name.into_owned(),

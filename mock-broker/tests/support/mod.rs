@@ -74,6 +74,16 @@ impl Peer {
         }
     }
 
+    /// The next answer, whatever it answers; what the broker pushes meanwhile is passed over.
+    pub(crate) fn next_answer(&mut self) -> RemotingCommand {
+        loop {
+            let command = self.receive();
+            if command.flag & 1 == 1 {
+                return command;
+            }
+        }
+    }
+
     /// Sends a request made of its parts and waits for the answer.
     pub(crate) fn request(
         &mut self,

@@ -1,0 +1,172 @@
+use super::*;
+
+fn place(answer: &RemotingCommand) -> (Option<&str>, Option<&str>) {
+    (answer.field("queueId"), answer.field("queueOffset"))
+}
+
+#[test]
+fn a_send_says_where_the_message_is() {
+    for compatibility in ALL {
+        let mut bench = Bench::new(compatibility);
+        let first = bench.send("orders", "UNIQ_KEY\u{1}U\u{2}", b"a");
+        let second = bench.send("orders", "", b"b");
+        assert_eq!((first.code, place(&first)), (0, (Some("0"), Some("0"))));
+        assert_eq!(place(&second), (Some("0"), Some("1")));
+        assert_eq!(first.field("msgId"), Some("7F00000100002A9F0000000000000000"));
+        let is_5 = compatibility == Compatibility::V5_3;
+        assert_eq!(first.field("transactionId"), is_5.then_some("U"));
+        assert_eq!((first.field("MSG_REGION"), first.field("TRACE_ON")), (Some("DefaultRegion"), Some("true")));
+        let stored = bench.broker.messages("orders");
+        assert_eq!(stored[0].unique_id(), Some("U"));
+        assert_eq!(stored[1].unique_id().is_some(), is_5, "{compatibility:?}");
+        assert_eq!(second.field("transactionId"), stored[1].unique_id().filter(|_| is_5));
+        assert_eq!((stored[0].born_host(), stored[0].born_timestamp()), (([10, 0, 0, 1], 4711).into(), 17));
+    }
+}
+
+#[test]
+fn a_topic_is_created_with_no_more_queues_than_the_default_topic_has() {
+    let mut bench = Bench::new(Compatibility::V5_3);
+    for (topic, asked, queues) in [("few", "4", 4), ("many", "16", 8), ("none", "-1", 0)] {
+        bench.ask(A, RequestCode::SEND_MESSAGE_V2, &with(send_fields(topic, ""), &[("d", asked)]), b"x");
+        let config = bench.broker.topics.get(topic).unwrap();
+        assert_eq!((config.write_queue_nums, config.read_queue_nums, config.perm), (queues, queues, 6), "{topic}");
+    }
+    assert_eq!(bench.broker.take_unregistered_topics().len(), 3);
+    let unknown = bench.ask(A, RequestCode::SEND_MESSAGE_V2, &with(send_fields("t", ""), &[("c", "other")]), b"x");
+    assert_eq!(unknown.code, 17);
+}
+
+#[test]
+fn without_auto_creation_unknown_topics_are_refused() {
+    let mut bench = Bench::with(|settings| settings.auto_create_topics = false);
+    let refused = bench.send("unknown", "", b"x");
+    let remark = "topic[unknown] not exist, apply first please!\nSee \
+                  https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details.";
+    assert_eq!((refused.code, refused.remark.as_deref()), (17, Some(remark)));
+    assert_eq!(refused.field("TRACE_ON"), Some("true"));
+    assert_eq!(bench.send("orders", "", b"x").code, 0);
+}
+
+#[test]
+fn names_and_queues_are_checked_as_the_version_does() {
+    for (compatibility, topic, code) in [
+        (Compatibility::V4_4, "a.b", 0),
+        (Compatibility::V4_4, "TBW102", 1),
+        (Compatibility::V4_4, "SELF_TEST_TOPIC", 0),
+        (Compatibility::V4_9, "a.b", 1),
+        (Compatibility::V4_9, "", 1),
+        (Compatibility::V4_9, "TBW102", 0),
+        (Compatibility::V5_3, "a.b", 29),
+        (Compatibility::V5_3, "", 29),
+        (Compatibility::V5_3, "TBW102", 0),
+        (Compatibility::V5_3, "SCHEDULE_TOPIC_XXXX", 16),
+        (Compatibility::V5_3, "RMQ_SYS_TRANS_HALF_TOPIC", 16),
+    ] {
+        assert_eq!(Bench::new(compatibility).send(topic, "", b"x").code, code, "{compatibility:?} {topic}");
+    }
+    let long = "t".repeat(128);
+    for (compatibility, code) in [(Compatibility::V4_4, 13), (Compatibility::V4_9, 1), (Compatibility::V5_3, 29)] {
+        let mut bench = Bench::new(compatibility);
+        let refused = bench.send(&long, "", b"x");
+        if compatibility == Compatibility::V4_4 {
+            // Its record holds longer topics here, and nobody can ask for more.
+            assert!(matches!(refused.code, 0 | 13), "{refused:?}");
+        } else {
+            assert_eq!(refused.code, code);
+        }
+        let no_queue =
+            bench.ask(A, RequestCode::SEND_MESSAGE_V2, &with(send_fields("orders", ""), &[("e", "99")]), b"x");
+        assert_eq!(no_queue.code, if compatibility == Compatibility::V5_3 { 29 } else { 1 });
+        assert!(no_queue.remark.unwrap().starts_with("request queueId[99] is illegal, TopicConfig [topicName=orders"));
+        let any = bench.ask(A, RequestCode::SEND_MESSAGE_V2, &with(send_fields("orders", ""), &[("e", "-1")]), b"x");
+        assert!(matches!(any.field("queueId"), Some("0" | "1")), "{any:?}");
+    }
+}
+
+#[test]
+fn limits_of_bodies_and_properties() {
+    for compatibility in ALL {
+        let mut bench = Bench::new(compatibility);
+        let empty = if compatibility == Compatibility::V5_3 { 1 } else { 0 };
+        assert_eq!(bench.send("orders", "", b"").code, empty, "{compatibility:?}");
+        assert_eq!(bench.send("orders", "", &vec![0; 4 << 20]).code, 0);
+        assert_eq!(bench.send("orders", "", &vec![0; (4 << 20) + 1]).code, 13);
+        let properties = |length| format!("p\u{1}{}\u{2}", "v".repeat(length));
+        assert_eq!(bench.send("orders", &properties(32_500), b"x").code, 0);
+        assert_eq!(bench.send("orders", &properties(32_766), b"x").code, 13);
+    }
+}
+
+#[test]
+fn what_is_not_served_is_refused_rather_than_delivered_at_once() {
+    let mut bench = Bench::new(Compatibility::V5_3);
+    assert_eq!(bench.send("orders", "TRAN_MSG\u{1}true\u{2}", b"half").code, 16);
+    assert_eq!(bench.send("orders", "TIMER_DELAY_MS\u{1}5000\u{2}", b"timer").code, 1);
+    assert!(bench.broker.messages("orders").is_empty());
+    // Before 5.0 nobody knows the property.
+    let mut old = Bench::new(Compatibility::V4_9);
+    assert_eq!(old.send("orders", "TIMER_DELAY_MS\u{1}5000\u{2}", b"timer").code, 0);
+    assert_eq!(old.broker.messages("orders").len(), 1);
+}
+
+#[test]
+fn a_batch_is_stored_message_by_message() {
+    use rocketmq_wire::message::BatchElement;
+    let batch = |elements: &[(&str, &str)]| {
+        let mut body = BytesMut::new();
+        for (properties, text) in elements {
+            let element = BatchElement { flag: 3, body: text.as_bytes(), properties: properties.as_bytes() };
+            element.encode(&mut body).unwrap();
+        }
+        body.freeze()
+    };
+    for compatibility in ALL {
+        let mut bench = Bench::new(compatibility);
+        bench.send("orders", "", b"before");
+        let fields = with(send_fields("orders", "UNIQ_KEY\u{1}batch\u{2}WAIT\u{1}true\u{2}"), &[("m", "true")]);
+        let body = batch(&[("TAGS\u{1}a\u{2}", "one"), ("UNIQ_KEY\u{1}own", "two")]);
+        let sent = bench.ask(A, RequestCode::SEND_BATCH_MESSAGE, &fields, &body);
+        assert_eq!((sent.code, sent.field("queueOffset")), (0, Some("1")), "{sent:?}");
+        let ids: Vec<&str> = sent.field("msgId").unwrap().split(',').collect();
+        let stored = bench.broker.messages("orders");
+        assert_eq!(ids, [stored[1].offset_message_id().to_string(), stored[2].offset_message_id().to_string()]);
+        assert_eq!((&stored[1].body()[..], stored[1].tags(), stored[1].flag()), (&b"one"[..], Some("a"), 3));
+        let is_5 = compatibility == Compatibility::V5_3;
+        assert_eq!(stored[2].unique_id(), Some(if is_5 { "batch" } else { "own" }), "{compatibility:?}");
+        assert_eq!(sent.field("transactionId"), is_5.then_some("batch"));
+
+        let delayed = batch(&[("DELAY\u{1}3", "later")]);
+        assert_eq!(bench.ask(A, RequestCode::SEND_BATCH_MESSAGE, &fields, &delayed).code, 13);
+        assert_eq!(bench.ask(A, RequestCode::SEND_BATCH_MESSAGE, &fields, &body[..body.len() - 1]).code, 1);
+        let retry = with(fields.clone(), &[("b", "%RETRY%g")]);
+        assert_eq!(bench.ask(A, RequestCode::SEND_BATCH_MESSAGE, &retry, &body).code, 13);
+        // Without the flag it is one message, whatever the code.
+        let single = with(fields, &[("m", "false")]);
+        assert_eq!(bench.ask(A, RequestCode::SEND_BATCH_MESSAGE, &single, &body).code, 0);
+        assert_eq!(bench.broker.messages("orders").len(), 4);
+    }
+}
+
+#[test]
+fn delay_levels_end_at_the_highest() {
+    let mut bench = Bench::new(Compatibility::V5_3);
+    for level in ["1", "18", "99", "0", "-1", "x"] {
+        assert_eq!(bench.send("orders", &format!("DELAY\u{1}{level}\u{2}"), level.as_bytes()).code, 0);
+    }
+    let bodies = |bench: &Bench| -> Vec<String> {
+        let mut bodies: Vec<_> = bench
+            .broker
+            .messages("orders")
+            .iter()
+            .map(|message| String::from_utf8(message.body().to_vec()).unwrap())
+            .collect();
+        bodies.sort_unstable();
+        bodies
+    };
+    assert_eq!(bodies(&bench), ["-1", "0", "x"]);
+    bench.pass(Duration::from_secs(1));
+    assert_eq!(bodies(&bench), ["-1", "0", "1", "x"]);
+    bench.pass(Duration::from_secs(7199));
+    assert_eq!(bodies(&bench), ["-1", "0", "1", "18", "99", "x"]);
+}

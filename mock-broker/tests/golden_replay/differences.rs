@@ -1,0 +1,101 @@
+//! Where our answers differ from the recorded ones, and why that is right. A line that nothing needs any more fails the
+//! test, so the list only says what is true.
+
+use crate::recording::Exchange;
+
+/// A difference that is meant.
+pub(crate) struct Difference {
+    /// Names it in failures.
+    pub(crate) reason: &'static str,
+    pub(crate) is_it: fn(&Exchange) -> bool,
+}
+
+fn is_send(exchange: &Exchange) -> bool {
+    matches!(exchange.request.code, 10 | 310 | 320)
+}
+
+fn has_property(exchange: &Exchange, name: &str) -> bool {
+    let properties = exchange.request.field("i").or(exchange.request.field("properties")).unwrap_or_default();
+    is_send(exchange) && properties.split('\u{2}').any(|part| part.starts_with(&format!("{name}\u{1}")))
+}
+
+fn remark(exchange: &Exchange) -> &str {
+    exchange.answer.remark.as_deref().unwrap_or_default()
+}
+
+fn answer_has(exchange: &Exchange, text: &str) -> bool {
+    let body = &exchange.answer.body;
+    body.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+/// The first that applies is the one that counts.
+pub(crate) const DIFFERENCES: &[Difference] = &[
+    Difference {
+        reason: "access control is not served, so requests are not checked",
+        is_it: |exchange| {
+            exchange.scenario.starts_with("acl-") && !exchange.to_name_server && matches!(exchange.answer.code, 1 | 16)
+        },
+    },
+    Difference {
+        reason: "the recorded broker had enablePropertyFilter=true, ours filters by tags only and says so",
+        is_it: |exchange| match exchange.request.code {
+            46 => true,
+            11 => {
+                let brings_sql = exchange.request.field("expressionType") == Some("SQL92")
+                    && exchange.request.field("subscription").is_some();
+                brings_sql || remark(exchange).contains("consumer filter data")
+            }
+            _ => false,
+        },
+    },
+    Difference {
+        reason: "groups cannot be changed by administrators, so none has consuming disabled",
+        is_it: |exchange| remark(exchange).starts_with("subscription group no permission"),
+    },
+    Difference {
+        reason: "transactions are not served, so half messages are refused as with rejectTransactionMessage=true",
+        is_it: |exchange| has_property(exchange, "TRAN_MSG"),
+    },
+    Difference {
+        reason: "timer messages are not served, so they are refused as with timerWheelEnable=false",
+        is_it: |exchange| {
+            let names = ["TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_DELIVER_MS"];
+            exchange.label.starts_with('5') && names.into_iter().any(|name| has_property(exchange, name))
+        },
+    },
+    Difference {
+        reason: "the name server has no key-value configuration, so no topic is ordered by it",
+        is_it: |exchange| {
+            answer_has(exchange, "\"orderTopicConf\":\"")
+                || (exchange.request.code == 103 && answer_has(exchange, "{\"table\":"))
+        },
+    },
+    Difference {
+        reason: "offsets cannot be reset by administrators, so no reset is pending",
+        is_it: |exchange| matches!(remark(exchange), "OFFSET_RESET" | "Offset has been previously reset"),
+    },
+    Difference {
+        reason: "static topics are not served",
+        is_it: |exchange| exchange.request.code == 105 && exchange.request.field("topic") == Some("GoldenStatic"),
+    },
+    Difference {
+        reason: "the recorded broker had just gone, ours lives as long as its name server",
+        is_it: |exchange| exchange.request.code == 106 && answer_has(exchange, "\"brokerAddrTable\":{}"),
+    },
+    Difference {
+        reason: "the recorded broker was being stopped and sent its clients away",
+        is_it: |exchange| exchange.answer.code == 1500,
+    },
+    Difference {
+        reason: "the recorded broker was a SYNC_MASTER without slave",
+        is_it: |exchange| exchange.answer.code == 11,
+    },
+    Difference {
+        reason: "the recorded machine was too slow for its own broker",
+        is_it: |exchange| remark(exchange).starts_with("[TIMEOUT_CLEAN_QUEUE]"),
+    },
+    Difference {
+        reason: "a binary request gets a binary answer and a JSON request a JSON answer, whatever the version",
+        is_it: |exchange| exchange.request.serialize_type != exchange.answer.serialize_type,
+    },
+];
