@@ -2,13 +2,17 @@
 //!
 //! Apache's servers write `{"brokerAddrs":{0:"ip:port"}}` and `{"offsetTable":{{"queueId":0,"topic":"T"}:7}}`.
 //! [`from_slice`] reads both that and standard JSON: a bare key becomes a string of its text, so an object key becomes
-//! a string that is JSON itself.
+//! a string that is JSON itself. [`to_vec`] writes the dialect, which clients before 4.9.4 and the Go client expect.
+
+mod write;
 
 use std::borrow::Cow;
 
 use serde::de::DeserializeOwned;
 
 use crate::error::DecodeError;
+
+pub use write::{ObjectKey, to_vec};
 
 /// Nesting beyond this is refused.
 const MAX_DEPTH: usize = 64;

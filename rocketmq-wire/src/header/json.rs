@@ -104,7 +104,7 @@ pub(super) fn encode<F: EncodeFields>(out: &mut BytesMut, head: &Head<'_>, field
 }
 
 /// Appends `text` as a JSON string, escaped as fastjson does: the short escapes, and `\u00XX` for other control
-/// characters up to U+009F.
+/// characters up to U+009F and the two separators U+2028 and U+2029.
 pub fn put_string(out: &mut BytesMut, text: &str) {
     out.reserve(text.len() + 2);
     out.put_u8(b'"');
@@ -117,6 +117,13 @@ pub fn put_string(out: &mut BytesMut, text: &str) {
             0..0x20 | 0x7F => (1, byte),
             b'"' | b'\\' => (1, byte),
             0xC2 if bytes[at + 1] < 0xA0 => (2, bytes[at + 1]),
+            0xE2 if bytes[at + 1] == 0x80 && matches!(bytes[at + 2], 0xA8 | 0xA9) => {
+                out.put_slice(&bytes[written..at]);
+                out.put_slice(if bytes[at + 2] == 0xA8 { b"\\u2028" } else { b"\\u2029" });
+                at += 3;
+                written = at;
+                continue;
+            }
             _ => {
                 at = not_plain(bytes, at + 1);
                 continue;

@@ -1,18 +1,34 @@
 //! Queues, and requests about sets of them.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 
 /// One queue of a topic on one broker.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
+///
+/// Ordered by topic, broker and queue as in Apache, which allocation strategies rely on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MessageQueue {
-    // In the order of Apache's comparison, which allocation strategies rely on.
-    /// The topic.
-    pub topic: String,
     /// The broker's name.
     pub broker_name: String,
     /// The queue's number on that broker.
     pub queue_id: i32,
+    /// The topic.
+    pub topic: String,
+}
+
+impl Ord for MessageQueue {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_topic = self.topic.cmp(&other.topic);
+        by_topic.then_with(|| self.broker_name.cmp(&other.broker_name)).then_with(|| self.queue_id.cmp(&other.queue_id))
+    }
+}
+
+impl PartialOrd for MessageQueue {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// Members of a group.

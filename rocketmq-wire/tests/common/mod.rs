@@ -1,5 +1,7 @@
 //! Reads the golden data.
 
+#![allow(dead_code, reason = "each test binary uses its part")]
+
 use std::io::Read;
 use std::path::PathBuf;
 
