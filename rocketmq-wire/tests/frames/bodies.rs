@@ -51,7 +51,8 @@ fn read<T: DeserializeOwned + Serialize>(golden: &GoldenFrame) -> Vec<u8> {
 }
 
 /// Static topics are not part of the models.
-const OF_STATIC_TOPICS: [&str; 3] = ["mappingDataVersion", "topicQueueMappingDetailMap", "topicQueueMappingInfoMap"];
+const OF_STATIC_TOPICS: [&str; 4] =
+    ["mappingDataVersion", "topicQueueMappingByBroker", "topicQueueMappingDetailMap", "topicQueueMappingInfoMap"];
 
 /// Whether `held` has all of `sent`. Null and empty attributes stand for absent.
 fn assert_holds(held: &Value, sent: &Value, name: &str) {
@@ -95,7 +96,11 @@ fn models_hold_what_was_sent() {
         };
         *read_bodies.entry((golden.request_code(), golden.is_response())).or_insert(0) += 1;
         // The 5.3.3 servers' maps with one entry leave no freedom in the order: the bytes are the same.
-        if golden.label == "5.3.3" && golden.body_kind() == "fastjson-dialect" && golden.request_code() == 105 {
+        if golden.index["scenario"] != "create-static-topic"
+            && golden.label == "5.3.3"
+            && golden.body_kind() == "fastjson-dialect"
+            && golden.request_code() == 105
+        {
             assert_eq!(written, golden.frame().body, "{}", golden.name());
         }
     }
