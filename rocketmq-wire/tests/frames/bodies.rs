@@ -73,6 +73,8 @@ fn assert_holds(held: &Value, sent: &Value, name: &str) {
             assert_eq!(held.len(), sent.len(), "{name}");
             held.iter().zip(sent).for_each(|(held, sent)| assert_holds(held, sent, name));
         }
+        // The Go client writes the hashes of tags as text.
+        (Value::Number(held), Value::String(sent)) => assert_eq!(&held.to_string(), sent, "{name}"),
         _ => assert_eq!(held, sent, "{name}"),
     }
 }
