@@ -33,7 +33,7 @@ fetch_jars() {
   require_maven
   echo "fetching Apache RocketMQ $version" >&2
   rm -rf "$lib"
-  retry mvn -q -B -f tests/interop/apache/pom.xml "-Drocketmq.version=$version" \
+  retry mvn -q -B -Dstyle.color=never -f tests/interop/apache/pom.xml "-Drocketmq.version=$version" \
     dependency:copy-dependencies "-DoutputDirectory=$lib"
   touch "$cache/$version/fetched"
 }

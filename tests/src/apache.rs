@@ -190,6 +190,7 @@ impl ApacheCluster {
         let properties = BROKER_PROPERTIES
             .iter()
             .copied()
+            .chain(version_properties(&self.version).iter().copied())
             .chain(own.iter().map(|(key, value)| (*key, value.as_str())))
             .chain(self.options.broker_properties.iter().map(|(key, value)| (key.as_str(), value.as_str())));
         write_properties(&file, properties);
@@ -258,6 +259,12 @@ impl Drop for ApacheCluster {
             eprintln!("{} cannot be removed: {error}", self.directory.display());
         }
     }
+}
+
+/// 4.4.0 counts the whole stored record against its limit, later versions the body alone: with 64 KiB more it takes a
+/// body of 4 MiB as they do.
+fn version_properties(version: &str) -> &'static [(&'static str, &'static str)] {
+    if version.starts_with("4.4.") { &[("maxMessageSize", "4259840")] } else { &[] }
 }
 
 /// Creates a topic on any broker and waits until the name server knows it.
