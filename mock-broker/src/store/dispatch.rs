@@ -121,7 +121,7 @@ fn enter(
         tracing::error!(offset, topic, queue_id, "a record of the commit log can be in no queue; passed over");
         return Ok(());
     };
-    let tags_code = tags_code(record, levels);
+    let tags_code = tags_code(record, topic, levels);
     let entry = Entry { physical_offset, size: record.size() as u32, tags_code };
     if queues.queue_or_new(topic, queue_id).append(queue_offset, entry)? {
         on_arrival(Arrival { topic, queue_id, queue_offset, tags_code, record });
@@ -130,8 +130,8 @@ fn enter(
 }
 
 /// What a queue's entry keeps of a record beside its place: the hash of the tag, or when a delayed message is due.
-fn tags_code(record: RecordView<'_>, levels: &DelayLevels) -> i64 {
-    if record.topic() == names::SCHEDULE_TOPIC
+fn tags_code(record: RecordView<'_>, topic: &str, levels: &DelayLevels) -> i64 {
+    if topic == names::SCHEDULE_TOPIC
         && let Some(level) = record.property(properties::DELAY)
     {
         return levels.due(level.parse().unwrap_or(0), record.store_timestamp());

@@ -98,6 +98,8 @@ impl Store {
         if transaction == sys_flag::TRANSACTION_PREPARED || transaction == sys_flag::TRANSACTION_ROLLBACK {
             return None;
         }
+        // Most messages are not delayed, which this finds out many bytes at a time.
+        memchr::memmem::find(message.properties, properties::DELAY.as_bytes())?;
         let level: i32 = Properties::new(message.properties).value(properties::DELAY)?.parse().ok()?;
         (level > 0).then(|| level.min(self.schedule.levels().highest()))
     }
