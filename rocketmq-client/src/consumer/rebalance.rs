@@ -21,8 +21,9 @@ use crate::message::MessageQueue;
 /// How often queues are shared out when nothing happens: Java's interval.
 const INTERVAL: Duration = Duration::from_secs(20);
 
-/// How soon again when something is not as it should be; doubles up to the interval.
+/// How soon again when something is not as it should be: a topic is missing, the members cannot be listed.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(5);
 
 /// Notices that come closer together than this count as one.
 const LEAST_GAP: Duration = Duration::from_millis(200);
@@ -84,7 +85,7 @@ impl Rebalance {
     /// Dropping the future lets all queues go at once, and leaves the group in the background.
     pub(super) async fn run(mut self, membership: Membership, mut stop: watch::Receiver<Option<Instant>>) {
         let closed = self.group.cluster.closed().clone();
-        let mut retry = Backoff::new(FIRST_RETRY, INTERVAL);
+        let mut retry = Backoff::new(FIRST_RETRY, LONGEST_RETRY);
         loop {
             let share_out = self.share_out();
             let is_settled = tokio::select! {
