@@ -57,7 +57,7 @@ fn append(criterion: &mut Criterion) {
         group.bench_function(format!("memory+dispatch/{size}"), |bench| {
             bench.iter(|| {
                 memory.put(&message);
-                memory.store.dispatch(&mut |arrival| drop(black_box(arrival))).expect("there is space");
+                memory.store.dispatch(&mut |arrival| _ = black_box(arrival)).expect("there is space");
             });
         });
         let mut directory = tempfile::tempdir().expect("a directory");
@@ -69,7 +69,7 @@ fn append(criterion: &mut Criterion) {
         group.bench_function(format!("disk+dispatch/{size}"), |bench| {
             bench.iter(|| {
                 disk.put(&message);
-                disk.store.dispatch(&mut |arrival| drop(black_box(arrival))).expect("there is space");
+                disk.store.dispatch(&mut |arrival| _ = black_box(arrival)).expect("there is space");
             });
         });
     }
