@@ -4,7 +4,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -41,6 +41,7 @@ pub struct MockBroker {
     thread: Option<JoinHandle<()>>,
     name_server: String,
     broker: String,
+    store: Option<PathBuf>,
 }
 
 /// A broker that could not be started, stopped or started again. The text says what failed and what to do.
@@ -152,6 +153,12 @@ impl MockBroker {
     #[must_use]
     pub fn broker_address(&self) -> &str {
         &self.broker
+    }
+
+    /// The directory that keeps messages; none if they are in memory.
+    #[must_use]
+    pub fn store_directory(&self) -> Option<&Path> {
+        self.store.as_deref()
     }
 
     /// Turns message time forward and returns when everything that is due by then has been stored and the clients that
@@ -339,7 +346,11 @@ impl MockBrokerBuilder {
         self
     }
 
-    /// Sets an Apache property of a broker, such as `brokerName` or `messageDelayLevel`, by its name.
+    /// Sets an Apache property of a broker by its name: `brokerClusterName`, `brokerName`, `brokerIP1`, `regionId`,
+    /// `traceOn`, `autoCreateTopicEnable`, `autoCreateSubscriptionGroup`, `defaultTopicQueueNums`,
+    /// `longPollingEnable`, `shortPollingTimeMills`, `notifyConsumerIdsChangedEnable`, `maxMessageSize`,
+    /// `messageDelayLevel`, `storePathRootDir`, `mappedFileSizeCommitLog`, `mappedFileSizeConsumeQueue`,
+    /// `flushIntervalCommitLog` or `flushConsumerOffsetInterval`; and `compatibility`, which is ours.
     ///
     /// # Errors
     ///
@@ -358,14 +369,11 @@ impl MockBrokerBuilder {
     pub async fn start(self) -> Result<MockBroker, StartError> {
         let (ready, started) = oneshot::channel();
         let (control, receiver) = mpsc::unbounded_channel();
-        let thread = spawn(move || run(self, receiver, ready))?;
+        let store = self.settings.store.clone();
+        let thread = Some(spawn(move || run(self, receiver, ready))?);
         // Until the addresses are known the value exists for its drop alone.
-        let mut broker = MockBroker {
-            control: Some(control),
-            thread: Some(thread),
-            name_server: String::new(),
-            broker: String::new(),
-        };
+        let (name_server, broker) = (String::new(), String::new());
+        let mut broker = MockBroker { control: Some(control), thread, name_server, broker, store };
         let addresses = started.await.unwrap_or(Err(StartError(Cause::Gone)))?;
         broker.name_server = addresses.name_server;
         broker.broker = addresses.broker;

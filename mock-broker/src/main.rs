@@ -77,18 +77,15 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<(), (u8, String)> {
     let failed = |error: StartError| (if error.is_argument() { USAGE } else { 1 }, error.to_string());
     let io_failed = |error: std::io::Error| (1, error.to_string());
-    let store = arguments.store.as_ref().map_or("-".to_owned(), |store| store.display().to_string());
     let builder = builder(arguments).map_err(|message| (USAGE, message))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(io_failed)?;
     runtime.block_on(async {
         // Before the ready line: whoever reads it may send a signal at once.
         let mut signals = Signals::listen().map_err(io_failed)?;
         let broker = builder.start().await.map_err(failed)?;
-        let ready = format!(
-            "ready name_server={} broker={} console=- store={store}",
-            broker.name_server(),
-            broker.broker_address()
-        );
+        let store = broker.store_directory().map_or("-".to_owned(), |directory| directory.display().to_string());
+        let (name_server, address) = (broker.name_server(), broker.broker_address());
+        let ready = format!("ready name_server={name_server} broker={address} console=- store={store}");
         let mut stdout = std::io::stdout().lock();
         // Nobody has to read it.
         let _ = writeln!(stdout, "{ready}").and_then(|()| stdout.flush());

@@ -58,6 +58,9 @@ impl HeldPulls {
 
     /// Wakes the pulls that a message which can now be consumed is for.
     pub(crate) fn message_arrived(&mut self, topic: &str, queue_id: i32, queue_offset: u64, tags_code: i64) {
+        if self.count == 0 {
+            return;
+        }
         let Some(pulls) = self.topics.get_mut(topic).and_then(|queues| queues.get_mut(&queue_id)) else { return };
         let wakes = |pull: &mut HeldPull| {
             u64::try_from(pull.request.queue_offset).is_ok_and(|wanted| wanted <= queue_offset)

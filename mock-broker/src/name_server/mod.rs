@@ -3,6 +3,8 @@
 mod answers;
 mod compressed_registration;
 mod route_table;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::time::Duration;
