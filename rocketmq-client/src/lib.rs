@@ -1,4 +1,41 @@
-//! A RocketMQ client.
+//! A client for Apache RocketMQ that speaks the remoting protocol of brokers 4.4 to 5.x.
+//!
+//! ```no_run
+//! use rocketmq_native::{Client, Message};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), rocketmq_native::Error> {
+//! let client = Client::builder("127.0.0.1:9876").connect().await?;
+//!
+//! let producer = client.producer("orders-service").start().await?;
+//! let receipt = producer.send(Message::new("orders", "hi").tag("created").key("42")).await?;
+//! println!("{} is at offset {} of {}", receipt.message_id(), receipt.queue_offset(), receipt.queue());
+//!
+//! producer.shutdown().await;
+//! client.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # From here
+//!
+//! * [`Client`] finds name servers and brokers, and keeps connections, routes and heartbeats.
+//! * [`Producer`] sends a [`Message`] and returns a [`SendReceipt`]. It tries again elsewhere within one time budget;
+//!   [`producer::Attempts`] tells what was tried when nothing helped.
+//! * [`PushConsumer`] hands messages to an async function, and has those delivered again that it could not handle.
+//! * [`Error`] is the one error type: [`Error::kind`] for programs, its text for people, [`Error::outcome`] for whether
+//!   the message may be stored all the same.
+//!
+//! # How it behaves
+//!
+//! Everything is a future that may be dropped at any await: what was to be sent is then sent whole or not at all, and
+//! nothing is left behind. Limits make callers wait within their timeouts; they never make a send fail. Nothing is shared
+//! between two clients, and there is no global state: time, randomness, tasks and the network come from one
+//! [`env::Env`], which is that of the Tokio runtime unless a test gives another.
+//!
+//! # Features
+//!
+//! `zlib`, `lz4` and `zstd` read bodies compressed in these ways; all are on by default.
 
 pub mod backoff;
 pub mod client;
