@@ -75,6 +75,12 @@ impl Client {
         self.cluster.client_id()
     }
 
+    /// The address of the name server that answered last.
+    pub fn name_server(&self) -> String {
+        self.cluster.name_server().to_string()
+    }
+
+    #[cfg(test)]
     pub(crate) fn cluster(&self) -> &Cluster {
         &self.cluster
     }
@@ -197,7 +203,7 @@ impl ClientBuilder {
         let (pool, incoming) = Pool::new(env.clone(), self.pool);
         let reached = cluster::reach(&env, &pool, &addresses, deadline).await;
         let name_servers = reached.map_err(|error| error.with_operation("connect"))?;
-        let address = local_address(&env, name_servers.preferred().map_or("", |address| address)).await;
+        let address = local_address(&env, name_servers.preferred()).await;
         let identity = identity(&env, address, self.instance_name.as_deref());
         let cluster = Cluster::new(env.clone(), self.config, name_servers, pool, identity);
         cluster.own(env.spawn(serve(incoming, cluster.groups().clone())));

@@ -153,11 +153,6 @@ impl Message {
         self.append(properties::UNIQUE_ID, unique_id);
     }
 
-    /// Whether the broker is asked to hold the message back.
-    pub(crate) fn is_delayed(&self) -> bool {
-        self.value(properties::DELAY).is_some()
-    }
-
     /// Refuses what a broker would refuse, and what would arrive as something else than was meant.
     ///
     /// The name of the topic is not looked at: whoever looks up its route does.
@@ -351,9 +346,8 @@ mod tests {
             message.encoded_properties(),
             "KEYS\u{1}a b c\u{2}TAGS\u{1}new\u{2}DELAY\u{1}3\u{2}größe\u{1}5\u{2}UNIQ_KEY\u{1}ID\u{2}"
         );
-        assert!(message.is_delayed());
         let bare = message.tag("").delay_level(0);
-        assert_eq!((bare.value("TAGS"), bare.is_delayed()), (None, false));
+        assert_eq!((bare.value("TAGS"), bare.value("DELAY")), (None, None));
     }
 
     #[test]

@@ -220,15 +220,6 @@ impl Membership {
             None => std::future::pending().await,
         }
     }
-
-    /// Replaces what brokers are told of this consumer, from the next heartbeat on.
-    pub(crate) fn update(&self, data: ConsumerData) {
-        if let Group::Consumer(name) = &self.group {
-            if let Some(consumer) = self.groups.state().consumers.get_mut(name) {
-                consumer.data = data;
-            }
-        }
-    }
 }
 
 impl Drop for Membership {

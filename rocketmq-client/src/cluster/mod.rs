@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use rocketmq_wire::Version;
 use rocketmq_wire::message::id::{UniqueId, UniqueIdFactory};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -122,11 +121,6 @@ impl Cluster {
         self.0.pool.peer(address)
     }
 
-    /// The brokers of all routes in use.
-    pub(crate) fn brokers(&self) -> Arc<Brokers> {
-        Arc::clone(&self.0.brokers.borrow())
-    }
-
     /// The master of a broker that some route in use names.
     pub(crate) fn master(&self, broker: &str) -> Option<Peer> {
         let brokers = self.0.brokers.borrow();
@@ -140,14 +134,9 @@ impl Cluster {
         Some((id, self.peer(address)))
     }
 
-    /// The version of the server at an address, while there is a connection on which it has answered.
-    pub(crate) fn version(&self, address: &str) -> Option<Version> {
-        self.peer(address).version()
-    }
-
     /// The name server that is asked first.
-    pub(crate) fn name_server(&self) -> Option<Arc<str>> {
-        self.0.routes.name_servers().preferred().cloned()
+    pub(crate) fn name_server(&self) -> &Arc<str> {
+        self.0.routes.name_servers().preferred()
     }
 
     /// Cancelled when the client is closed.

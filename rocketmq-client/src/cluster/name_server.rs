@@ -34,7 +34,8 @@ pub(crate) struct NameServers {
 }
 
 impl NameServers {
-    /// Asks in the order given, from a random one on, so that clients spread over the servers.
+    /// Asks in the order given, from a random one on, so that clients spread over the servers. There is at least one
+    /// address.
     pub(crate) fn new(env: Env, pool: Pool, addresses: &[String]) -> Self {
         let first = env.random_below(addresses.len());
         let addresses = addresses.iter().map(|address| address.as_str().into()).collect();
@@ -42,8 +43,8 @@ impl NameServers {
     }
 
     /// The address of the one that answered last.
-    pub(crate) fn preferred(&self) -> Option<&Arc<str>> {
-        self.addresses.get(self.first.load(Ordering::Relaxed))
+    pub(crate) fn preferred(&self) -> &Arc<str> {
+        &self.addresses[self.first.load(Ordering::Relaxed)]
     }
 
     /// The route of a topic; `None` when the name servers do not know the topic.

@@ -18,11 +18,9 @@ const MOST_QUEUES: usize = 1 << 16;
 /// A topic's queues and the brokers that hold them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Route {
-    topic: Arc<str>,
     brokers: BTreeMap<Arc<str>, Broker>,
     write_queues: Arc<[WriteQueue]>,
     read_queues: Arc<[MessageQueue]>,
-    provisional: bool,
 }
 
 /// A broker and the addresses of its replicas.
@@ -92,7 +90,7 @@ impl Route {
                 .take(MOST_QUEUES)
                 .collect(),
         };
-        Self { topic: Arc::clone(topic), brokers, write_queues, read_queues, provisional: false }
+        Self { brokers, write_queues, read_queues }
     }
 
     /// The route that a topic will get when a broker makes it on the first send: that of the default topic, with at
@@ -106,18 +104,7 @@ impl Route {
             .filter(|write| write.queue.id() < queues)
             .map(|write| WriteQueue { queue: rename(&write.queue), master: Arc::clone(&write.master) })
             .collect();
-        Self {
-            topic: Arc::clone(topic),
-            brokers: self.brokers.clone(),
-            write_queues,
-            read_queues: Arc::default(),
-            provisional: true,
-        }
-    }
-
-    /// The topic.
-    pub(crate) fn topic(&self) -> &Arc<str> {
-        &self.topic
+        Self { brokers: self.brokers.clone(), write_queues, read_queues: Arc::default() }
     }
 
     /// The brokers that hold queues of the topic, by name.
@@ -133,11 +120,6 @@ impl Route {
     /// The queues to receive from, by broker name and number.
     pub(crate) fn read_queues(&self) -> &Arc<[MessageQueue]> {
         &self.read_queues
-    }
-
-    /// Whether the topic does not exist yet, see [`for_new_topic`](Self::for_new_topic).
-    pub(crate) fn is_provisional(&self) -> bool {
-        self.provisional
     }
 }
 
@@ -216,7 +198,7 @@ mod tests {
     fn a_new_topic_takes_the_default_topics_place() {
         let route = parse(TWO_BROKERS).for_new_topic(&"new".into(), 1);
         assert_eq!(writes(&route), ["new:a:0@a0:1", "new:b:0@b0:1"]);
-        assert!(route.is_provisional() && route.read_queues().is_empty());
+        assert!(route.read_queues().is_empty());
     }
 
     #[test]

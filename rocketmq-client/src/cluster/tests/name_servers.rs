@@ -21,7 +21,7 @@ async fn any_of_the_list_will_do() {
     for seed in 0..8 {
         let list = ["10.0.0.9:9876", "10.0.0.8:9876", if seed % 2 == 0 { NAME_SERVER } else { "10.0.0.2:9876" }];
         let client = Client::builder(list).env(scripted.env.clone()).connect().await.expect("one answers");
-        assert_eq!(client.cluster().name_server().as_deref(), Some(list[2]));
+        assert_eq!(client.name_server(), list[2]);
     }
 }
 
@@ -48,7 +48,7 @@ async fn a_silent_name_server_costs_half_a_second_once() {
         let connecting = scripted.env.spawn(Client::builder(&list).env(scripted.env.clone()).connect());
         scripted.clock.advance(Duration::from_millis(600)).await;
         let client = connecting.await.expect("not cancelled").expect("one answers");
-        assert_eq!(client.cluster().name_server().as_deref(), Some(NAME_SERVER));
+        assert_eq!(client.name_server(), NAME_SERVER);
         // Time stands still: the one that answered is asked first.
         let producer = client.producer("g").start().await.expect("a good group");
         producer.send(Message::new("t", "body")).await.expect("stored");
@@ -63,7 +63,7 @@ async fn a_name_server_that_is_not_ready_is_passed_over() {
     scripted.name_server.react(|request| answer(request, ResponseCode::SYSTEM_ERROR));
     let list = [NAME_SERVER, "10.0.0.2:9876"];
     let client = Client::builder(list).env(scripted.env.clone()).connect().await.expect("the second is ready");
-    assert_eq!(client.cluster().name_server().as_deref(), Some("10.0.0.2:9876"));
+    assert_eq!(client.name_server(), "10.0.0.2:9876");
     second.react(|_| Reaction::HangUp);
     let error = Client::builder(list).env(scripted.env.clone()).connect().await.expect_err("none is ready");
     let text = error.to_string();
