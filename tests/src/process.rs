@@ -12,12 +12,13 @@ use std::{
 
 /// A running program whose output goes to a log file and, line by line, to whoever reads it.
 ///
-/// It is killed when dropped. Its standard input is a pipe, so a program that ends when its input does also ends with
-/// a test process that was itself killed.
+/// It is killed when dropped, and by a guard when the test process ends without dropping it: because it is a static, or
+/// because the test process was itself killed.
 #[derive(Debug)]
 pub struct Process {
     name: String,
     child: Child,
+    guard: Option<Guard>,
     input: Option<ChildStdin>,
     log: PathBuf,
 }
@@ -51,7 +52,8 @@ impl Process {
                 on_line(&line);
             }
         });
-        Self { name: name.to_owned(), child, input, log: log.to_owned() }
+        let guard = Some(Guard::start(child.id()));
+        Self { name: name.to_owned(), child, guard, input, log: log.to_owned() }
     }
 
     /// Starts the command and waits until it prints a line that contains `text`.
@@ -122,6 +124,8 @@ impl Process {
     pub fn kill(&mut self) {
         // It may have ended already.
         let _ = self.child.kill();
+        // Before its id is free for another process.
+        self.guard = None;
         let _ = self.child.wait();
     }
 
@@ -130,7 +134,10 @@ impl Process {
         let deadline = Instant::now() + limit;
         loop {
             match self.child.try_wait() {
-                Ok(Some(status)) => return status,
+                Ok(Some(status)) => {
+                    self.guard = None;
+                    return status;
+                }
                 Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(5)),
                 Ok(None) => {
                     self.kill();
@@ -157,6 +164,30 @@ impl Drop for Process {
         if thread::panicking() {
             eprintln!("log of {}: {}", self.name, self.log.display());
         }
+    }
+}
+
+/// A shell that kills a process as soon as the pipe to it closes, which it does however this process ends.
+#[derive(Debug)]
+struct Guard(Child);
+
+impl Guard {
+    fn start(id: u32) -> Self {
+        let shell = Command::new("sh")
+            .args(["-c", &format!("cat >/dev/null; kill -KILL {id}")])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Self(shell.expect("a system has a shell"))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // Before its input closes.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
