@@ -66,12 +66,9 @@ where
         return Some(error.to_string());
     }
     // Nothing of ours is in there that a panic could leave half changed; the handler's own state is the handler's.
-    match AssertUnwindSafe(async { handler(message).await }).catch_unwind().await {
-        Ok(result) => {
-            let failure = result.failure();
-            if failure.is_some() {
-                group.counters.failed.one();
-            }
+    match AssertUnwindSafe(async { handler(message).await.failure() }).catch_unwind().await {
+        Ok(failure) => {
+            group.counters.failed.add(usize::from(failure.is_some()));
             failure
         }
         Err(panic) => {

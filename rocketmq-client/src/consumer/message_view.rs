@@ -190,3 +190,74 @@ impl fmt::Debug for MessageView {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rocketmq_wire::message::Record;
+
+    use super::*;
+
+    fn view(properties: &[u8], is_own_retry_topic: bool) -> MessageView {
+        let host = "10.0.0.1:10911".parse().expect("an address");
+        let record = Record {
+            version: Default::default(),
+            queue_id: 9,
+            flag: 7,
+            queue_offset: 42,
+            physical_offset: 4242,
+            sys_flag: 0,
+            born_timestamp: 1_700_000_000_123,
+            born_host: host,
+            store_timestamp: -1,
+            store_host: host,
+            reconsume_times: 2,
+            prepared_transaction_offset: 0,
+            body: b"a\0b",
+            topic: "%RETRY%g",
+            properties,
+        };
+        let mut bytes = vec![0; record.encoded_len().expect("small") + 10];
+        let size = record.encode(&mut bytes).expect("there is room");
+        let (stored, _) = StoredMessage::parse(Bytes::from(bytes).slice(..size)).expect("a record");
+        let origin = Origin { queue: MessageQueue::new("%RETRY%g", "broker-a", 3), is_own_retry_topic };
+        MessageView::new(stored, Arc::new(origin))
+    }
+
+    const PROPERTIES: &[u8] =
+        b"RETRY_TOPIC\x01orders\x02KEYS\x01a  b\x02TAGS\x01paid\x02UNIQ_KEY\x01ABC\x02own\x01x\x02";
+
+    #[test]
+    fn everything_is_read_from_the_record() {
+        let message = view(PROPERTIES, true);
+        assert_eq!((message.topic(), message.tag(), &*message.message_id()), ("orders", Some("paid"), "ABC"));
+        assert_eq!(message.keys().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!((message.property("own"), message.property("none")), (Some("x"), None));
+        assert_eq!(message.properties().count(), 5);
+        assert_eq!((message.broker_name(), message.queue_id(), message.queue_offset()), ("broker-a", 3, 42));
+        assert_eq!((message.reconsume_times(), message.flag(), &message.body()[..]), (2, 7, &b"a\0b"[..]));
+        let born = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_123);
+        assert_eq!((message.born_time(), message.store_time()), (born, SystemTime::UNIX_EPOCH));
+        let text = format!("{message:?}");
+        assert!(text.contains("orders") && !text.contains("a\\0b"), "{text}");
+    }
+
+    #[test]
+    fn a_message_without_an_id_is_named_by_its_place() {
+        let message = view(b"", true);
+        assert_eq!((&*message.message_id(), message.topic()), ("0A00000100002A9F0000000000001092", "%RETRY%g"));
+        assert_eq!(message.keys().count(), 0);
+    }
+
+    #[test]
+    fn the_topic_is_restored_in_the_groups_own_retry_topic_only() {
+        assert_eq!(view(PROPERTIES, false).topic(), "%RETRY%g");
+    }
+
+    #[test]
+    fn an_owned_message_shares_nothing() {
+        let message = view(PROPERTIES, true);
+        let owned = message.clone().into_owned();
+        assert_ne!(owned.body().as_ptr(), message.body().as_ptr());
+        assert_eq!((owned.body(), owned.topic()), (message.body(), message.topic()));
+    }
+}

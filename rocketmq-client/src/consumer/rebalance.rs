@@ -157,6 +157,7 @@ impl Rebalance {
 
     /// Makes the queues of one topic what they should be. Returns whether they are.
     fn apply(&mut self, index: usize, queues: Vec<MessageQueue>, others: bool) -> bool {
+        self.forget_dead();
         let topic = &self.topics[index];
         let (name, wanted): (_, BTreeSet<_>) = (topic.topic.name(), queues.into_iter().collect());
         let surplus: Vec<_> =
@@ -174,6 +175,18 @@ impl Rebalance {
             }
         }
         is_settled
+    }
+
+    /// A queue whose task has died is taken again. Only a fault in this crate could end one by itself, and then one queue
+    /// must not stand still for ever.
+    fn forget_dead(&mut self) {
+        self.owned.retain(|queue, owned| {
+            let is_dead = owned.task.is_finished();
+            if is_dead {
+                tracing::error!(%queue, "the task of a queue has died; it is started again");
+            }
+            !is_dead
+        });
     }
 
     fn take(&mut self, index: usize, queue: MessageQueue, others: bool) {

@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn says_what_is_wrong_before_anything_is_sent() {
         let long = "x".repeat(256);
-        let cases: [(&str, &[(&str, &str)], &str); 9] = [
+        let cases: &[(&str, &[(&str, &str)], &str)] = &[
             ("", &[("t", "*")], "consumer group ``"),
             ("bad group", &[("t", "*")], "holds ' '"),
             (&long, &[("t", "*")], "256 characters"),
@@ -158,7 +158,7 @@ mod tests {
             ("g", &[("t", "||")], "names no tag"),
             ("g", &[("t", " || \n")], "names no tag"),
         ];
-        for (group, requested, part) in cases {
+        for &(group, requested, part) in cases {
             let error = parse(group, requested).expect_err(part);
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             assert!(error.to_string().contains(part), "{error}");
