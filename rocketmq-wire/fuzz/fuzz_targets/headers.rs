@@ -6,7 +6,7 @@ use rocketmq_wire::request::offset::QueryConsumerOffsetRequest;
 use rocketmq_wire::request::pull::{PullMessageRequest, PullMessageResponse};
 use rocketmq_wire::request::registration::RegisterBrokerRequest;
 use rocketmq_wire::request::send::{SendMessageRequest, SendMessageRequestV2, SendMessageResponse};
-use rocketmq_wire::{Frame, RemotingCommand};
+use rocketmq_wire::{Frame, LanguageCode, RemotingCommand};
 
 /// Reads `bytes` as a header in every way there is; a header that can be read can be written and read again.
 pub fn read(serialize_type: SerializeType, bytes: &[u8]) {
@@ -22,7 +22,11 @@ pub fn read(serialize_type: SerializeType, bytes: &[u8]) {
     let _ = fields.get("topic");
 
     let frame = Frame { serialize_type, header: Bytes::copy_from_slice(bytes), body: Bytes::new() };
-    let Ok(command) = RemotingCommand::decode(&frame) else { return };
+    let Ok(mut command) = RemotingCommand::decode(&frame) else { return };
+    if serialize_type == SerializeType::Json {
+        // A language without a name is written as another one.
+        command.language = LanguageCode::from_name(command.language.name());
+    }
     let mut out = BytesMut::new();
     if command.encode(&mut out).is_ok() {
         let again = Frame::parse(out.freeze()).expect("a frame that was just written");
