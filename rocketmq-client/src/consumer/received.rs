@@ -122,3 +122,103 @@ impl Received {
         self.failure.get_or_insert(error);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rocketmq_wire::message::BatchElement;
+
+    use super::super::subscription::subscriptions;
+    use super::*;
+    use crate::message::MessageQueue;
+
+    fn record(queue_offset: i64, sys_flag: i32, body: &[u8], properties: &[u8]) -> Vec<u8> {
+        let host = "10.0.0.1:10911".parse().expect("an address");
+        let record = Record {
+            version: Default::default(),
+            queue_id: 0,
+            flag: 0,
+            queue_offset,
+            physical_offset: 4242,
+            sys_flag,
+            born_timestamp: 1,
+            born_host: host,
+            store_timestamp: 2,
+            store_host: host,
+            reconsume_times: 0,
+            prepared_transaction_offset: 0,
+            body,
+            topic: "t",
+            properties,
+        };
+        let mut bytes = vec![0; record.encoded_len().expect("small")];
+        record.encode(&mut bytes).expect("there is room");
+        bytes
+    }
+
+    fn read_all(body: Vec<u8>, position: i64, next: i64, delta: Option<i64>) -> Received {
+        let subscriptions = subscriptions("g", &[("t".to_owned(), "a || b".to_owned())], 1).expect("valid");
+        let origin = Arc::new(Origin { queue: MessageQueue::new("t", "b", 0), is_own_retry_topic: false });
+        let header = PullMessageResponse { next_begin_offset: next, offset_delta: delta, ..Default::default() };
+        read(body.into(), &header, position, &subscriptions["t"], &origin)
+    }
+
+    fn offsets(received: &Received) -> Vec<i64> {
+        received.messages.iter().map(|(offset, _)| *offset).collect()
+    }
+
+    #[test]
+    fn a_record_with_several_messages_is_taken_apart() {
+        let mut batch = Vec::new();
+        for (body, tag) in [(&b"one"[..], "a"), (b"two", "c"), (b"three", "b")] {
+            let properties = format!("TAGS\u{1}{tag}\u{2}");
+            let element = BatchElement { flag: 5, body, properties: properties.as_bytes() };
+            element.encode(&mut batch).expect("small");
+        }
+        let body = record(10, sys_flag::NEED_UNWRAP | sys_flag::INNER_BATCH, &batch, b"INNER_NUM\x013\x02");
+        let received = read_all(body, 10, 13, None);
+        assert_eq!((offsets(&received), received.filtered, received.next), (vec![10, 12], 1, 13));
+        let (_, last) = &received.messages[1];
+        assert_eq!((&last.body()[..], last.flag(), last.tag()), (&b"three"[..], 5, Some("b")));
+
+        // Cut within the second.
+        let body = record(10, sys_flag::NEED_UNWRAP | sys_flag::INNER_BATCH, &batch[..40], b"");
+        let received = read_all(body, 10, 13, None);
+        assert_eq!((offsets(&received), received.unreadable, received.is_cut), (vec![10], 1, false));
+    }
+
+    #[test]
+    fn offsets_of_static_topics_are_shifted() {
+        let body = [record(0, 0, b"x", b"TAGS\x01a\x02"), record(1, 0, b"x", b"TAGS\x01b\x02")].concat();
+        assert_eq!(offsets(&read_all(body, 100, 102, Some(100))), [100, 101]);
+    }
+
+    #[test]
+    fn an_answer_cut_anywhere_loses_nothing_before_the_cut() {
+        let records: Vec<_> = (0..3).map(|offset| record(offset, 0, b"body", b"TAGS\x01a\x02")).collect();
+        let (size, body) = (records[0].len(), records.concat());
+        for length in 0..body.len() {
+            let received = read_all(body[..length].to_vec(), 0, 3, None);
+            let whole = length / size;
+            assert_eq!(received.messages.len(), whole, "of {length} bytes");
+            assert_eq!(received.is_cut, length % size != 0);
+            assert_eq!(received.next, if received.is_cut { whole as i64 } else { 3 });
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_flipped_byte_costs_one_message_or_is_pulled_again(at in 0usize..360, bits in 1u8..) {
+            let records: Vec<_> = (0..3).map(|offset| record(offset, 0, b"body", b"TAGS\x01a\x02")).collect();
+            let mut body = records.concat();
+            let at = at % body.len();
+            body[at] ^= bits;
+            let received = read_all(body, 0, 3, None);
+            let broken = (at / records[0].len()) as i64;
+            for offset in 0..3 {
+                let is_lost = !offsets(&received).contains(&offset) && offset < received.next;
+                prop_assert!(!is_lost || offset == broken || at % records[0].len() < 4, "{offset} is lost");
+            }
+        }
+    }
+}
