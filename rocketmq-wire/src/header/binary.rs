@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use bytes::{BufMut, BytesMut};
 
 use super::fields::Source;
-use super::{EncodeFields, FieldWriter, Fields, Head, Header, format_integer};
+use super::{EncodeFields, FieldWriter, Fields, Head, Header, SHORT_NAME, format_integer};
 use crate::code::{LanguageCode, Version};
 use crate::error::DecodeError;
 
@@ -85,28 +85,44 @@ pub(super) fn for_each_field<'a>(
     bytes: &'a [u8],
     mut visit: impl FnMut(&'a str, &'a str) -> Result<(), DecodeError>,
 ) -> Result<(), DecodeError> {
-    let mut reader = Reader { bytes, at: 0 };
     // One look at the whole block instead of one at each name and value. The lengths in between are zeros and small
     // numbers, valid as text; only those with a byte of 128 or more are not, and then each text is looked at.
     let whole = std::str::from_utf8(bytes).ok();
-    let text = |reader: &mut Reader<'a>, what, count| match whole {
-        Some(whole) => {
-            let offset = reader.at;
-            let taken = reader.take(what, count)?.len();
-            whole.get(offset..offset + taken).ok_or(DecodeError::NotUtf8 { what, offset })
-        }
-        None => reader.text(what, count),
-    };
-    while reader.at < bytes.len() {
-        let offset = reader.at;
-        let name_length = usize::try_from(i16::from_be_bytes(reader.array("field name length")?))
-            .map_err(|_| DecodeError::Invalid { what: "field name length", offset })?;
-        let name = text(&mut reader, "field name", name_length)?;
-        let value_length = reader.length("field value length")?;
-        let value = text(&mut reader, "field value", value_length)?;
+    let text =
+        |what, offset: usize, count: usize| {
+            let taken = bytes.get(offset..).and_then(|rest| rest.get(..count)).ok_or_else(|| {
+                DecodeError::Truncated { what, offset, needed: count, available: bytes.len().saturating_sub(offset) }
+            })?;
+            let text = match whole {
+                Some(whole) => whole.get(offset..offset + count),
+                None => std::str::from_utf8(taken).ok(),
+            };
+            text.ok_or(DecodeError::NotUtf8 { what, offset })
+        };
+    let mut at = 0;
+    while at < bytes.len() {
+        let Some(&[high, low]) = bytes[at..].first_chunk::<2>() else {
+            return Err(truncated("field name length", bytes, at, 2));
+        };
+        let name_length = usize::try_from(i16::from_be_bytes([high, low]))
+            .map_err(|_| DecodeError::Invalid { what: "field name length", offset: at })?;
+        let name = text("field name", at + 2, name_length)?;
+        at += 2 + name_length;
+        let Some(length) = bytes[at..].first_chunk::<4>() else {
+            return Err(truncated("field value length", bytes, at, 4));
+        };
+        let value_length = usize::try_from(i32::from_be_bytes(*length))
+            .map_err(|_| DecodeError::Invalid { what: "field value length", offset: at })?;
+        let value = text("field value", at + 4, value_length)?;
+        at += 4 + value_length;
         visit(name, value)?;
     }
     Ok(())
+}
+
+#[cold]
+fn truncated(what: &'static str, bytes: &[u8], offset: usize, needed: usize) -> DecodeError {
+    DecodeError::Truncated { what, offset, needed, available: bytes.len() - offset }
 }
 
 /// Appends the header; the caller has checked that the code fits in 16 bits.
@@ -136,13 +152,29 @@ pub struct BinaryFieldWriter<'o> {
 }
 
 impl BinaryFieldWriter<'_> {
+    /// Lays `name length | name | value length` before `end` of `scratch` and returns where it begins.
+    #[inline]
+    fn lay(scratch: &mut [u8], end: usize, name: &str, value_length: usize) -> usize {
+        let name_at = end - 4 - name.len();
+        scratch[name_at - 2..name_at].copy_from_slice(&(name.len() as u16).to_be_bytes());
+        scratch[name_at..end - 4].copy_from_slice(name.as_bytes());
+        scratch[end - 4..end].copy_from_slice(&(value_length as u32).to_be_bytes());
+        name_at - 2
+    }
+
     #[inline]
     fn entry(&mut self, name: &str, value: &[u8]) {
-        let Ok(name_length) = i16::try_from(name.len()) else { return };
-        self.out.reserve(6 + name.len() + value.len());
-        self.out.extend_from_slice(&name_length.to_be_bytes());
-        self.out.extend_from_slice(name.as_bytes());
-        self.out.extend_from_slice(&(value.len() as u32).to_be_bytes());
+        if name.len() <= SHORT_NAME {
+            const END: usize = 2 + SHORT_NAME + 4;
+            let mut scratch = [0; END];
+            let begin = Self::lay(&mut scratch, END, name, value.len());
+            self.out.extend_from_slice(&scratch[begin..]);
+        } else {
+            let Ok(name_length) = i16::try_from(name.len()) else { return };
+            self.out.extend_from_slice(&name_length.to_be_bytes());
+            self.out.extend_from_slice(name.as_bytes());
+            self.out.extend_from_slice(&(value.len() as u32).to_be_bytes());
+        }
         self.out.extend_from_slice(value);
     }
 }
@@ -155,7 +187,18 @@ impl FieldWriter for BinaryFieldWriter<'_> {
 
     #[inline]
     fn integer(&mut self, name: &str, value: i64) {
-        let mut digits = [0; 20];
-        self.entry(name, format_integer(&mut digits, value));
+        const DIGITS: usize = 20;
+        const END: usize = 2 + SHORT_NAME + 4 + DIGITS;
+        let mut digits = [0; DIGITS];
+        if name.len() > SHORT_NAME {
+            return self.entry(name, format_integer(&mut digits, value));
+        }
+        let mut scratch = [0; END];
+        let length = match scratch.last_chunk_mut::<DIGITS>() {
+            Some(digits) => format_integer(digits, value).len(),
+            None => 0,
+        };
+        let begin = Self::lay(&mut scratch, END - length, name, length);
+        self.out.extend_from_slice(&scratch[begin..]);
     }
 }

@@ -10,7 +10,7 @@ use bytes::{BufMut, BytesMut};
 
 use super::fields::Source;
 use super::find::not_plain;
-use super::{EncodeFields, FieldWriter, Fields, Head, Header, put_integer};
+use super::{EncodeFields, FieldWriter, Fields, Head, Header, SHORT_NAME, format_integer, put_integer};
 use crate::code::{LanguageCode, Version};
 use crate::error::DecodeError;
 use scanner::{Scanner, Value};
@@ -108,6 +108,12 @@ pub(super) fn encode<F: EncodeFields>(out: &mut BytesMut, head: &Head<'_>, field
 pub fn put_string(out: &mut BytesMut, text: &str) {
     out.reserve(text.len() + 2);
     out.put_u8(b'"');
+    put_escaped(out, text);
+    out.put_u8(b'"');
+}
+
+/// Appends `text` as what stands between the quotes of a JSON string.
+fn put_escaped(out: &mut BytesMut, text: &str) {
     let bytes = text.as_bytes();
     let mut written = 0;
     let mut at = not_plain(bytes, 0);
@@ -154,7 +160,6 @@ pub fn put_string(out: &mut BytesMut, text: &str) {
         at = not_plain(bytes, written);
     }
     out.put_slice(&bytes[written..]);
-    out.put_u8(b'"');
 }
 
 /// Writes fields as the entries of a JSON object; every value is a string, as Java and Go expect.
@@ -165,9 +170,23 @@ pub struct JsonFieldWriter<'o> {
 }
 
 impl JsonFieldWriter<'_> {
+    /// Lays `,"name":"` before `end` of `scratch`, without the comma for the first entry, and returns where it begins;
+    /// `None` for a name that is long or has to be escaped.
     #[inline]
+    fn lay(&mut self, scratch: &mut [u8], end: usize, name: &str) -> Option<usize> {
+        if name.len() > SHORT_NAME || not_plain(name.as_bytes(), 0) != name.len() {
+            return None;
+        }
+        let name_at = end - 3 - name.len();
+        scratch[name_at - 2..name_at].copy_from_slice(b",\"");
+        scratch[name_at..end - 3].copy_from_slice(name.as_bytes());
+        scratch[end - 3..end].copy_from_slice(b"\":\"");
+        Some(if std::mem::take(&mut self.first) { name_at - 1 } else { name_at - 2 })
+    }
+
+    /// Appends a name that [`lay`](Self::lay) does not take.
+    #[cold]
     fn name(&mut self, name: &str) {
-        self.out.reserve(name.len() + 26);
         if !std::mem::take(&mut self.first) {
             self.out.put_u8(b',');
         }
@@ -179,15 +198,33 @@ impl JsonFieldWriter<'_> {
 impl FieldWriter for JsonFieldWriter<'_> {
     #[inline]
     fn text(&mut self, name: &str, value: &str) {
-        self.name(name);
-        put_string(self.out, value);
+        const END: usize = 2 + SHORT_NAME + 3;
+        let mut scratch = [0; END];
+        let Some(begin) = self.lay(&mut scratch, END, name) else {
+            self.name(name);
+            return put_string(self.out, value);
+        };
+        self.out.extend_from_slice(&scratch[begin..]);
+        put_escaped(self.out, value);
+        self.out.put_u8(b'"');
     }
 
     #[inline]
     fn integer(&mut self, name: &str, value: i64) {
-        self.name(name);
-        self.out.put_u8(b'"');
-        put_integer(self.out, value);
-        self.out.put_u8(b'"');
+        const DIGITS: usize = 20;
+        const END: usize = 2 + SHORT_NAME + 3 + DIGITS + 1;
+        let mut digits = [0; DIGITS];
+        let mut scratch = [0; END];
+        let length = format_integer(&mut digits, value).len();
+        let at = END - 1 - length;
+        let Some(begin) = self.lay(&mut scratch, at, name) else {
+            self.name(name);
+            self.out.put_u8(b'"');
+            put_integer(self.out, value);
+            return self.out.put_u8(b'"');
+        };
+        scratch[at..END - 1].copy_from_slice(&digits[DIGITS - length..]);
+        scratch[END - 1] = b'"';
+        self.out.extend_from_slice(&scratch[begin..]);
     }
 }

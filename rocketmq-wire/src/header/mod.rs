@@ -169,6 +169,9 @@ pub(crate) fn finish(
     Ok(())
 }
 
+/// Field names up to this length are laid on the stack together with what surrounds them, and appended in one piece.
+const SHORT_NAME: usize = 32;
+
 /// Appends `value` in decimal.
 pub(crate) fn put_integer(out: &mut BytesMut, value: i64) {
     let mut digits = [0; 20];

@@ -31,10 +31,11 @@ impl<'a> Scanner<'a> {
         Err(DecodeError::Invalid { what, offset: self.at })
     }
 
+    #[inline]
     fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while let Some(&byte) = bytes.get(self.at) {
-            if !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
+            if byte > b' ' || !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
                 return Some(byte);
             }
             self.at += 1;
@@ -42,6 +43,7 @@ impl<'a> Scanner<'a> {
         None
     }
 
+    #[inline]
     fn eat(&mut self, byte: u8, what: &'static str) -> Result<(), DecodeError> {
         if self.peek() != Some(byte) {
             return self.invalid(what);
@@ -123,18 +125,24 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads a string that begins at the current position.
+    #[inline]
     fn string(&mut self) -> Result<Cow<'a, str>, DecodeError> {
         let bytes = self.text.as_bytes();
         let start = self.at + 1;
-        let mut end = quote_or_backslash(bytes, start);
+        let end = quote_or_backslash(bytes, start);
         match bytes.get(end) {
             Some(b'"') => {
                 self.at = end + 1;
-                return Ok(Cow::Borrowed(&self.text[start..end]));
+                Ok(Cow::Borrowed(&self.text[start..end]))
             }
-            Some(_) => {}
-            None => return self.invalid("JSON string"),
+            Some(_) => self.escaped_string(start, end),
+            None => self.invalid("JSON string"),
         }
+    }
+
+    /// Reads a string that begins at `start` and whose first escape is at `end`.
+    fn escaped_string(&mut self, start: usize, mut end: usize) -> Result<Cow<'a, str>, DecodeError> {
+        let bytes = self.text.as_bytes();
         let mut owned = String::with_capacity(end - start + 16);
         owned.push_str(&self.text[start..end]);
         loop {
