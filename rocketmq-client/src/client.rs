@@ -21,6 +21,9 @@ use crate::remoting::{HeaderType, Incoming, Pool, PoolOptions};
 /// How long closing waits for bytes on their way to sockets.
 const CLOSING: Duration = Duration::from_secs(3);
 
+/// The longest wait before a lost broker is tried again: short enough that sends find it within their timeout.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
+
 /// A connection to a RocketMQ cluster; clones are the same client.
 ///
 /// A client owns its connections, its routes and its heartbeats, and shares nothing with other clients: clients of two
@@ -53,7 +56,7 @@ impl Client {
         ClientBuilder {
             name_servers: name_servers.joined(),
             config: Config::default(),
-            pool: PoolOptions::default(),
+            pool: PoolOptions { longest_backoff: LONGEST_BACKOFF, ..PoolOptions::default() },
             instance_name: None,
             env: None,
         }

@@ -11,7 +11,7 @@ use rocketmq_wire::request::send::SendMessageRequestV2;
 use super::attempts::{Attempt, Attempts};
 use super::receipt::SendReceipt;
 use super::verdict::{self, Verdict};
-use super::{Inner, TopicQueues};
+use super::{Inner, Targets, TopicQueues};
 use crate::backoff::Backoff;
 use crate::cluster::{QUEUES_OF_NEW_TOPIC, WriteQueue};
 use crate::error::{Error, ErrorKind, Result};
@@ -46,7 +46,8 @@ impl Inner {
         let mut avoid: Option<Arc<str>> = None;
         for number in 0..=self.config.retries {
             let route = self.cluster.routes().for_sending(&topic.topic, deadline).await?;
-            let (target, peer) = self.choose(topic, route.write_queues(), avoid.as_deref())?;
+            let targets = topic.targets(&self.cluster, route);
+            let (target, peer) = self.choose(topic, &targets, avoid.as_deref())?;
             let mut began = env.now();
             if let Some(last) = attempts.last() {
                 if verdict::needs_pause(&last.error) && avoid.as_deref() == Some(target.queue.broker()) {
@@ -58,7 +59,7 @@ impl Inner {
                 }
             }
             let error =
-                match outgoing.attempt(&peer, &target.queue, self.attempt_deadline(number, began, deadline)).await {
+                match outgoing.attempt(peer, &target.queue, self.attempt_deadline(number, began, deadline)).await {
                     Ok(receipt) => match verdict::of_status(receipt.status(), self.config.retry_not_stored) {
                         Verdict::Final => return Ok(receipt),
                         Verdict::Retry => {
@@ -117,11 +118,12 @@ impl Inner {
         deadline: Instant,
     ) -> Result<()> {
         let route = self.cluster.routes().for_sending(&topic.topic, deadline).await?;
+        let targets = topic.targets(&self.cluster, route);
         let (queue, peer) = match queue {
             Some(queue) => (queue, self.master(queue)?),
             None => {
-                let (target, peer) = self.choose(topic, route.write_queues(), None)?;
-                (&target.queue, peer)
+                let (target, peer) = self.choose(topic, &targets, None)?;
+                (&target.queue, peer.clone())
             }
         };
         let outgoing = self.outgoing(&mut message);
@@ -147,10 +149,11 @@ impl Inner {
     fn choose<'a>(
         &self,
         topic: &TopicQueues,
-        queues: &'a [WriteQueue],
+        targets: &'a Targets,
         avoid: Option<&str>,
-    ) -> Result<(&'a WriteQueue, Peer)> {
-        let Some(target) = topic.choice.choose(queues, avoid) else {
+    ) -> Result<(&'a WriteQueue, &'a Peer)> {
+        let queues = targets.route.write_queues();
+        let Some(mut chosen) = topic.choice.choose(queues, avoid) else {
             self.cluster.routes().suspect(&topic.topic);
             return Err(Error::new(
                 ErrorKind::NoRoute,
@@ -161,17 +164,13 @@ impl Inner {
             )
             .with_operation("send"));
         };
-        let peer = self.cluster.peer(&target.master);
-        if peer.failure().is_none() {
-            return Ok((target, peer));
+        if targets.masters[chosen].failure().is_some() {
+            let reachable = |place: usize, queue: &WriteQueue| {
+                avoid != Some(queue.queue.broker()) && targets.masters[place].failure().is_none()
+            };
+            chosen = topic.choice.choose_where(queues, reachable).unwrap_or(chosen);
         }
-        let reachable = |queue: &WriteQueue| {
-            avoid != Some(queue.queue.broker()) && self.cluster.peer(&queue.master).failure().is_none()
-        };
-        Ok(match topic.choice.choose_where(queues, reachable) {
-            Some(target) => (target, self.cluster.peer(&target.master)),
-            None => (target, peer),
-        })
+        Ok((&queues[chosen], &targets.masters[chosen]))
     }
 
     fn master(&self, queue: &MessageQueue) -> Result<Peer> {
@@ -210,11 +209,12 @@ impl Outgoing<'_> {
             born_timestamp: self.born_ms,
             flag: self.message.user_flag(),
             properties: Some(Cow::Borrowed(self.message.encoded_properties())),
-            reconsume_times: Some(0),
-            unit_mode: Some(false),
-            max_reconsume_times: None,
-            batch: Some(false),
             broker_name: Some(Cow::Borrowed(queue.broker())),
+            // Left out, these are zero and false at brokers of all versions: never consumed, no unit mode, no batch.
+            reconsume_times: None,
+            unit_mode: None,
+            max_reconsume_times: None,
+            batch: None,
         }
     }
 }

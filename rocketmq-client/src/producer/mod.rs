@@ -11,7 +11,7 @@ mod receipt;
 mod tests;
 mod verdict;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -22,9 +22,10 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use self::queue_choice::QueueChoice;
-use crate::cluster::{Cluster, Membership, Topic};
+use crate::cluster::{Cluster, Membership, Route, Topic};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, MessageQueue, check_group, check_topic_for_sending};
+use crate::remoting::Peer;
 
 pub use attempts::{Attempt, Attempts};
 pub use receipt::{SendReceipt, SendStatus};
@@ -56,7 +57,7 @@ struct Inner {
     group: Arc<str>,
     config: Config,
     /// Topics that have been sent to.
-    topics: RwLock<HashMap<Arc<str>, Arc<TopicQueues>>>,
+    topics: RwLock<BTreeMap<Arc<str>, Arc<TopicQueues>>>,
     /// Counts sends under way.
     sends: TaskTracker,
     shut_down: AtomicBool,
@@ -67,6 +68,28 @@ struct Inner {
 struct TopicQueues {
     topic: Arc<Topic>,
     choice: QueueChoice,
+    targets: Mutex<Option<Arc<Targets>>>,
+}
+
+/// A route, and the master of each of its queues to write to, in their order.
+struct Targets {
+    route: Arc<Route>,
+    masters: Vec<Peer>,
+}
+
+impl TopicQueues {
+    /// What a route leads to: found once, as long as the route stays the same.
+    fn targets(&self, cluster: &Cluster, route: Arc<Route>) -> Arc<Targets> {
+        // One assignment is all that is done under the lock.
+        let mut kept = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(targets) = kept.as_ref().filter(|targets| Arc::ptr_eq(&targets.route, &route)) {
+            return Arc::clone(targets);
+        }
+        let masters = route.write_queues().iter().map(|queue| cluster.peer(&queue.master)).collect();
+        let targets = Arc::new(Targets { route, masters });
+        *kept = Some(Arc::clone(&targets));
+        targets
+    }
 }
 
 /// Settings of a producer; the defaults are those of the Java client 5.3.3.
@@ -258,7 +281,8 @@ impl Inner {
         check_topic_for_sending(name)?;
         let topic = self.cluster.routes().topic(name);
         self.cluster.routes().for_sending(&topic, deadline).await?;
-        let queues = || Arc::new(TopicQueues { topic, choice: QueueChoice::new(self.cluster.env().random()) });
+        let choice = QueueChoice::new(self.cluster.env().random());
+        let queues = || Arc::new(TopicQueues { topic, choice, targets: Mutex::default() });
         let mut topics = self.topics.write().unwrap_or_else(PoisonError::into_inner);
         Ok(Arc::clone(topics.entry(Arc::clone(name)).or_insert_with(queues)))
     }

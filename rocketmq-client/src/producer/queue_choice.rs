@@ -18,31 +18,32 @@ impl QueueChoice {
         Self { next: AtomicUsize::new(random as usize) }
     }
 
-    /// The next queue: one whose broker is not `avoid` if there is one, else the next in turn.
+    /// The place of the next queue: one whose broker is not `avoid` if there is one, else the next in turn.
     ///
     /// `None` when there are no queues.
-    pub(super) fn choose<'a>(&self, queues: &'a [WriteQueue], avoid: Option<&str>) -> Option<&'a WriteQueue> {
+    pub(super) fn choose(&self, queues: &[WriteQueue], avoid: Option<&str>) -> Option<usize> {
         match avoid {
-            None => self.choose_where(queues, |_| true),
+            None => self.choose_where(queues, |_, _| true),
             Some(avoid) => {
-                let another = self.choose_where(queues, |queue| queue.queue.broker() != avoid);
-                another.or_else(|| self.choose_where(queues, |_| true))
+                let another = self.choose_where(queues, |_, queue| queue.queue.broker() != avoid);
+                another.or_else(|| self.choose_where(queues, |_, _| true))
             }
         }
     }
 
-    /// The next queue in turn that suits; `None` when none does, which takes no turn.
-    pub(super) fn choose_where<'a>(
+    /// The place of the next queue in turn that suits; `None` when none does, which takes no turn.
+    pub(super) fn choose_where(
         &self,
-        queues: &'a [WriteQueue],
-        suits: impl Fn(&WriteQueue) -> bool,
-    ) -> Option<&'a WriteQueue> {
+        queues: &[WriteQueue],
+        suits: impl Fn(usize, &WriteQueue) -> bool,
+    ) -> Option<usize> {
         let first = self.next.load(Ordering::Relaxed).checked_rem(queues.len())?;
-        let (before, after) = queues.split_at(first);
-        let steps = after.iter().chain(before).position(suits)?;
+        let mut in_turn = (first..queues.len()).chain(0..first);
+        let chosen = in_turn.find(|&place| suits(place, &queues[place]))?;
+        let steps = if chosen >= first { chosen - first } else { queues.len() - first + chosen };
         // Of two callers at the same time both may get the same queue: turns are fair on the whole.
         self.next.fetch_add(steps + 1, Ordering::Relaxed);
-        queues.get((first + steps) % queues.len())
+        Some(chosen)
     }
 }
 
@@ -65,8 +66,8 @@ mod tests {
         brokers.iter().flat_map(of_broker).collect()
     }
 
-    fn names<'a>(choice: &QueueChoice, queues: &'a [WriteQueue], avoid: Option<&str>, count: usize) -> Vec<String> {
-        let name = |queue: &'a WriteQueue| format!("{}{}", queue.queue.broker(), queue.queue.id());
+    fn names(choice: &QueueChoice, queues: &[WriteQueue], avoid: Option<&str>, count: usize) -> Vec<String> {
+        let name = |place: usize| format!("{}{}", queues[place].queue.broker(), queues[place].queue.id());
         (0..count).filter_map(|_| choice.choose(queues, avoid).map(name)).collect()
     }
 
@@ -84,8 +85,10 @@ mod tests {
         assert_eq!(names(&QueueChoice::new(0), &queues(&[("a", 2)]), Some("a"), 3), ["a0", "a1", "a0"]);
         assert_eq!(names(&QueueChoice::new(0), &[], Some("a"), 1), [""; 0]);
         let choice = QueueChoice::new(0);
-        assert_eq!(choice.choose_where(&both, |_| false), None);
-        assert_eq!(choice.choose_where(&both, |queue| queue.queue.id() == 1), both.get(1));
-        assert_eq!(choice.choose(&both, None), both.get(2));
+        assert_eq!(choice.choose_where(&both, |_, _| false), None);
+        assert_eq!(choice.choose_where(&both, |_, queue| queue.queue.id() == 1), Some(1));
+        assert_eq!(choice.choose(&both, None), Some(2));
+        assert_eq!(choice.choose_where(&both, |place, _| place == 0), Some(0));
+        assert_eq!(choice.choose(&both, None), Some(1));
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use rocketmq_wire::ResponseCode;
-use rocketmq_wire::message::id::{OffsetMessageId, UniqueId};
+use rocketmq_wire::message::id::{self, OffsetMessageId, UniqueId};
 use rocketmq_wire::request::send::{SendMessageRequestV2, SendMessageResponse};
 
 use crate::error::{Error, ErrorKind, Outcome, Result};
@@ -48,7 +48,7 @@ pub struct SendReceipt {
     queue: MessageQueue,
     queue_offset: i64,
     unique_id: UniqueId,
-    offset_id: Option<OffsetMessageId>,
+    offset_id: OffsetIdText,
 }
 
 impl SendReceipt {
@@ -67,7 +67,7 @@ impl SendReceipt {
             queue: MessageQueue::new(Arc::clone(queue.shared_topic()), Arc::clone(queue.shared_broker()), queue_id),
             queue_offset,
             unique_id,
-            offset_id: message_id.parse().ok(),
+            offset_id: OffsetIdText::new(&message_id),
         })
     }
 
@@ -114,7 +114,30 @@ impl SendReceipt {
 
     /// The id that says where the broker keeps the message; `None` when the broker gave none of the usual form.
     pub fn offset_message_id(&self) -> Option<OffsetMessageId> {
-        self.offset_id
+        self.offset_id.parse()
+    }
+}
+
+/// An offset message id as it came: few callers ask for it, so it is read when they do.
+#[derive(Clone, Copy)]
+struct OffsetIdText {
+    text: [u8; id::LENGTH_V6],
+    /// Zero for a text that is too long to be an id.
+    length: u8,
+}
+
+impl OffsetIdText {
+    fn new(text: &str) -> Self {
+        let mut kept = Self { text: [0; id::LENGTH_V6], length: 0 };
+        if let Some(place) = kept.text.get_mut(..text.len()) {
+            place.copy_from_slice(text.as_bytes());
+            kept.length = text.len() as u8;
+        }
+        kept
+    }
+
+    fn parse(&self) -> Option<OffsetMessageId> {
+        std::str::from_utf8(&self.text[..usize::from(self.length)]).ok()?.parse().ok()
     }
 }
 
@@ -125,7 +148,7 @@ impl fmt::Debug for SendReceipt {
             .field("queue", &self.queue)
             .field("queue_offset", &self.queue_offset)
             .field("message_id", &self.message_id())
-            .field("offset_message_id", &self.offset_id.as_ref().map(ToString::to_string))
+            .field("offset_message_id", &self.offset_message_id().map(|id| id.to_string()))
             .finish()
     }
 }
