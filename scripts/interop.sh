@@ -8,4 +8,4 @@ require_rust
 require_cc
 
 scripts/interop-setup.sh 4.4.0 4.9.7 5.3.3 ${APACHE:+"$APACHE"}
-cargo test --locked -p rocketmq-tests --test '*' ${APACHE:+--features release-check}
+cargo test --locked -p rocketmq-tests --tests ${APACHE:+--features release-check}

@@ -9,7 +9,7 @@ use tokio::{runtime::Builder, sync::watch, time::Instant};
 
 use crate::{
     party::{Body, Consumption, Outgoing, Party, Received, Sent, Subscription, sha1_hex},
-    server::Server,
+    server::{Control, Server},
 };
 
 /// Who takes part in a scenario.
@@ -259,6 +259,15 @@ pub async fn unicode_properties(cast: Cast) {
 /// The broker is stopped and started while messages are sent and received: every message that was acknowledged
 /// arrives, and sending goes on by itself.
 pub async fn broker_restarts_while_sending(cast: Cast) {
+    interrupt_while_sending(cast, Control::stop_broker).await;
+}
+
+/// As when it is stopped, but the broker has no time to write anything down: what was acknowledged still arrives.
+pub async fn broker_is_killed_while_sending(cast: Cast) {
+    interrupt_while_sending(cast, Control::kill_broker).await;
+}
+
+async fn interrupt_while_sending(cast: Cast, end_broker: fn(&mut Control)) {
     let mut control = cast.server.exclusive().await;
     let topic = cast.topic("restart", 4);
     let mut consumer = cast.consume(&Subscription::new(&cast.server.name("restart-group"), &topic)).await;
@@ -267,7 +276,7 @@ pub async fn broker_restarts_while_sending(cast: Cast) {
     let sending = tokio::spawn(async move { send_until(cast, &topic, &progress, stopped).await });
 
     await_acknowledged(&mut rounds, 2).await;
-    tokio::task::block_in_place(|| control.stop_broker());
+    tokio::task::block_in_place(|| end_broker(&mut control));
     tokio::task::block_in_place(|| control.start_broker());
     let so_far = rounds.borrow().acknowledged;
     await_acknowledged(&mut rounds, so_far + 2).await;

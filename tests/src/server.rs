@@ -101,6 +101,14 @@ impl Control {
         }
     }
 
+    /// Ends the broker as `kill -9` does.
+    pub fn kill_broker(&mut self) {
+        match self {
+            Self::Apache(cluster) => cluster.kill_broker(),
+            Self::Mock(process) => process.kill(),
+        }
+    }
+
     /// Starts the broker again on the same port and store and waits until it answers.
     pub fn start_broker(&mut self) {
         match self {

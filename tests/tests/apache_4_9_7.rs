@@ -22,6 +22,7 @@ scenarios! {
     bodies,
     unicode_properties,
     broker_restarts_while_sending,
+    broker_is_killed_while_sending,
 }
 scenarios! { java_to_ours: SERVER, java(), ours(); bodies, unicode_properties }
 scenarios! { ours_to_go: SERVER, ours(), go(); bodies, unicode_properties }

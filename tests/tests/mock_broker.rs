@@ -25,6 +25,7 @@ scenarios! {
     bodies,
     unicode_properties,
     broker_restarts_while_sending,
+    broker_is_killed_while_sending,
 }
 scenarios! {
     json: SERVER, Party::Ours(HeaderType::Json), Party::Ours(HeaderType::Json);
