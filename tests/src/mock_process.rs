@@ -117,9 +117,6 @@ fn program() -> &'static Path {
         let mut build = Command::new(env!("CARGO"));
         build
             .current_dir(cache::workspace())
-            // The pipe that it names belongs to the cargo that runs this test and is not open here.
-            .env_remove("CARGO_MAKEFLAGS")
-            .env_remove("MAKEFLAGS")
             .args(["build", "--quiet", "--locked", "-p", "rocketmq-mock-broker", "--bin", "rocketmq-mock-broker"])
             .arg("--target-dir")
             .arg(folder.parent().expect("the profile's folder is in the target folder"));
