@@ -1,0 +1,131 @@
+//! What a broker is to be like.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::start_error::{Cause, StartError};
+use super::{MockBroker, block_on, incarnation};
+use crate::compatibility::Compatibility;
+use crate::settings::Settings;
+
+/// What a [`MockBroker`] is to be like. Made by [`MockBroker::builder`].
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until it is started"]
+pub struct MockBrokerBuilder {
+    pub(super) settings: Settings,
+    pub(super) name_server: SocketAddr,
+    pub(super) broker: SocketAddr,
+    pub(super) manual_time: bool,
+}
+
+impl MockBrokerBuilder {
+    pub(super) fn new() -> Self {
+        let any_port = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+        MockBrokerBuilder { settings: Settings::default(), name_server: any_port, broker: any_port, manual_time: false }
+    }
+
+    /// Behaves like another line of Apache releases. Default 5.3.
+    pub fn compatibility(mut self, compatibility: Compatibility) -> Self {
+        self.settings.compatibility = compatibility;
+        self
+    }
+
+    /// Has a topic from the start, with so many queues for reading and writing.
+    pub fn topic(mut self, name: &str, queues: u32) -> Self {
+        self.settings.topics.push((name.to_owned(), queue_count(queues)));
+        self
+    }
+
+    /// Whether a send to an unknown topic creates it. Default true.
+    pub fn auto_create_topics(mut self, create: bool) -> Self {
+        self.settings.auto_create_topics = create;
+        self
+    }
+
+    /// Whether a consumer group is created when it is first used. Default true.
+    pub fn auto_create_groups(mut self, create: bool) -> Self {
+        self.settings.auto_create_groups = create;
+        self
+    }
+
+    /// Keeps messages, topics and offsets in a directory in Apache's format. Default in memory.
+    pub fn store_directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.settings.store = Some(directory.into());
+        self
+    }
+
+    /// Where the name server listens; port 0 lets the kernel choose. Default `127.0.0.1:0`.
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.name_server = address;
+        self
+    }
+
+    /// Where the broker listens; it takes the port two below as well, for clients of 4.4. With port 0 the kernel
+    /// chooses two that fit. Default `127.0.0.1:0`.
+    pub fn broker_listen(mut self, address: SocketAddr) -> Self {
+        self.broker = address;
+        self
+    }
+
+    /// The host that routes name, instead of the address that the broker listens on. Needed if that is unspecified.
+    pub fn advertise(mut self, host: &str) -> Self {
+        self.settings.advertised = Some(host.to_owned());
+        self
+    }
+
+    /// Lets message time stand still; only [`MockBroker::advance`] moves it. Default real time, which `advance` turns
+    /// as well.
+    pub fn manual_time(mut self) -> Self {
+        self.manual_time = true;
+        self
+    }
+
+    /// Sets an Apache property of a broker by its name: `brokerClusterName`, `brokerName`, `brokerIP1`, `regionId`,
+    /// `traceOn`, `autoCreateTopicEnable`, `autoCreateSubscriptionGroup`, `defaultTopicQueueNums`,
+    /// `longPollingEnable`, `shortPollingTimeMills`, `notifyConsumerIdsChangedEnable`, `maxMessageSize`,
+    /// `messageDelayLevel`, `storePathRootDir`, `mappedFileSizeCommitLog`, `mappedFileSizeConsumeQueue`,
+    /// `flushIntervalCommitLog` or `flushConsumerOffsetInterval`; and `compatibility`, which is ours.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingError`](crate::SettingError) for a property that this broker does not honour, and for values that are
+    /// none of its.
+    pub fn set(mut self, property: &str, value: &str) -> Result<Self, crate::SettingError> {
+        self.settings.set(property, value)?;
+        Ok(self)
+    }
+
+    /// Starts the broker; see [`MockBroker::start`].
+    ///
+    /// # Errors
+    ///
+    /// When an address cannot be listened on, the store cannot be opened, or no thread is to be had.
+    pub async fn start(self) -> Result<MockBroker, StartError> {
+        let (ready, started) = oneshot::channel();
+        let (control, receiver) = mpsc::unbounded_channel();
+        let store = self.settings.store.clone();
+        let thread = Some(incarnation::spawn(move || incarnation::run(self, receiver, ready))?);
+        // Until the addresses are known the value exists for its drop alone.
+        let (name_server, broker) = (String::new(), String::new());
+        let mut broker = MockBroker { control: Some(control), thread, name_server, broker, store };
+        let addresses = started.await.unwrap_or(Err(StartError(Cause::Gone)))?;
+        broker.name_server = addresses.name_server;
+        broker.broker = addresses.broker;
+        Ok(broker)
+    }
+
+    /// As [`start`](Self::start), for code that is not asynchronous.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_blocking(self) -> Result<MockBroker, StartError> {
+        block_on(self.start())
+    }
+}
+
+pub(super) fn queue_count(queues: u32) -> i32 {
+    i32::try_from(queues).unwrap_or(i32::MAX)
+}
