@@ -147,7 +147,8 @@ mod tests {
     #[test]
     fn says_what_is_wrong_before_anything_is_sent() {
         let long = "x".repeat(256);
-        let cases: &[(&str, &[(&str, &str)], &str)] = &[
+        type Subscriptions<'a> = &'a [(&'a str, &'a str)];
+        let cases: &[(&str, Subscriptions<'_>, &str)] = &[
             ("", &[("t", "*")], "consumer group ``"),
             ("bad group", &[("t", "*")], "holds ' '"),
             (&long, &[("t", "*")], "256 characters"),

@@ -67,7 +67,7 @@ mod tests {
             prop_assert_eq!(quote_or_backslash(&bytes, from), search(&|byte| byte == b'"' || byte == b'\\'));
             prop_assert_eq!(
                 not_plain(&bytes, from),
-                search(&|byte| byte < 0x20 || byte >= 0x7F || byte == b'"' || byte == b'\\')
+                search(&|byte| !(0x20..0x7F).contains(&byte) || byte == b'"' || byte == b'\\')
             );
         }
 

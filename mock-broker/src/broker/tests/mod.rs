@@ -25,6 +25,11 @@ const B: ConnectionId = ConnectionId(2);
 
 const ALL: [Compatibility; 3] = [Compatibility::V4_4, Compatibility::V4_9, Compatibility::V5_3];
 
+/// An answer to a pending request, and the connection that it goes to.
+type Answer = (ConnectionId, RemotingCommand);
+/// A group, and the connections that are told that it changed.
+type Notice = (String, Vec<ConnectionId>);
+
 /// A broker, what time it is, and who asks.
 struct Bench {
     broker: Broker,
@@ -92,7 +97,7 @@ impl Bench {
     }
 
     /// Answers to pending requests, and who is told of which group.
-    fn effects(&mut self) -> (Vec<(ConnectionId, RemotingCommand)>, Vec<(String, Vec<ConnectionId>)>) {
+    fn effects(&mut self) -> (Vec<Answer>, Vec<Notice>) {
         let (mut answers, mut notified) = (Vec::new(), Vec::new());
         for effect in self.broker.take_effects() {
             match effect {
