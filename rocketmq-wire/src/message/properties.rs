@@ -188,11 +188,20 @@ impl<'a> Properties<'a> {
 
     /// Returns the value of `name`: the last one if it occurs more than once.
     pub fn value(&self, name: &str) -> Option<&'a str> {
-        let mut parts = self.bytes.rsplit(|byte| *byte == PROPERTY_SEPARATOR as u8);
-        parts.find_map(|part| {
-            let value = part.strip_prefix(name.as_bytes())?.strip_prefix(&[NAME_VALUE_SEPARATOR as u8])?;
-            if name.is_empty() || value.is_empty() { None } else { std::str::from_utf8(value).ok() }
-        })
+        let mut rest = self.bytes;
+        loop {
+            let start = memchr::memrchr(PROPERTY_SEPARATOR as u8, rest).map_or(0, |separator| separator + 1);
+            let part = rest[start..].strip_prefix(name.as_bytes());
+            match part.and_then(|part| part.strip_prefix(&[NAME_VALUE_SEPARATOR as u8])) {
+                Some(value) if !name.is_empty() && !value.is_empty() => {
+                    if let Ok(value) = std::str::from_utf8(value) {
+                        return Some(value);
+                    }
+                }
+                _ => {}
+            }
+            rest = &rest[..start.checked_sub(1)?];
+        }
     }
 
     /// Returns names and values in the order written; a name may occur more than once.
