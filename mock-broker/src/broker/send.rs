@@ -90,7 +90,7 @@ impl Broker {
         body: &[u8],
     ) -> Result<Sent, Refusal> {
         let properties = request.properties.as_deref().unwrap_or_default();
-        let seen = Glance::over(properties);
+        let seen = Glance::over(properties, self.compatibility);
         let target = self.check(now, peer, request)?;
         if body.is_empty() && !self.compatibility.takes_empty_bodies() {
             return Err(Refusal::new(ResponseCode::SYSTEM_ERROR, "the message body is empty"));
@@ -119,7 +119,7 @@ impl Broker {
         };
         let mut stored = std::mem::take(&mut self.scratch);
         stored.clear();
-        write_single(&mut stored, self.compatibility, properties, &added, target.delay);
+        write_single(&mut stored, self.compatibility, properties, &added, target.delay, !seen.needs_rewriting);
         let topic = target.instead.as_deref().unwrap_or(&request.topic);
         let message = self.message(peer, request, topic, target.queue_id, body, &stored);
         let result = self.store.put(now.message_ms, &message);
@@ -157,7 +157,7 @@ impl Broker {
             return Err(Refusal::new(ResponseCode::MESSAGE_ILLEGAL, remark));
         }
         let target = self.check(now, peer, request)?;
-        let seen = Glance::over(request.properties.as_deref().unwrap_or_default());
+        let seen = Glance::over(request.properties.as_deref().unwrap_or_default(), self.compatibility);
         let added = Added {
             region: &self.region,
             cluster: &self.settings.cluster,
@@ -236,8 +236,9 @@ impl Broker {
     /// Checks the topic and the queue, creates the topic if that is allowed, and chooses the queue.
     fn check(&mut self, now: Now, peer: &Peer, request: &SendMessageRequestV2<'_>) -> Result<Target, Refusal> {
         let topic: &str = &request.topic;
-        self.check_topic_name(topic)?;
+        self.check_system_topic(topic)?;
         if self.topics.get(topic).is_none() {
+            self.check_topic_name(topic)?;
             self.create_topic_of_send(now, request)?;
         }
         let Some(config) = self.topics.get(topic) else { return Err(self.unknown_topic(topic)) };
@@ -258,15 +259,20 @@ impl Broker {
         }
     }
 
+    /// Checks the name of a topic that does not exist yet.
     fn check_topic_name(&self, topic: &str) -> Result<(), Refusal> {
-        if self.compatibility.reserves_default_topic() && topic == names::DEFAULT_TOPIC {
-            let remark = format!("the topic[{topic}] is conflict with system reserved words.");
-            return Err(Refusal::new(ResponseCode::SYSTEM_ERROR, remark));
-        }
         if self.compatibility.checks_topic_names()
             && let Err(remark) = super::topic_requests::check_sent_topic(topic)
         {
             return Err(Refusal::new(self.compatibility.invalid_argument(), remark));
+        }
+        Ok(())
+    }
+
+    fn check_system_topic(&self, topic: &str) -> Result<(), Refusal> {
+        if self.compatibility.reserves_default_topic() && topic == names::DEFAULT_TOPIC {
+            let remark = format!("the topic[{topic}] is conflict with system reserved words.");
+            return Err(Refusal::new(ResponseCode::SYSTEM_ERROR, remark));
         }
         if self.compatibility.protects_system_topics() && !names::is_sendable(topic) {
             let remark = format!("Sending message to topic[{topic}] is forbidden.");

@@ -16,28 +16,52 @@ pub(super) struct Glance<'a> {
     pub(super) has_delay_level: bool,
     pub(super) has_timer: bool,
     pub(super) wait: Option<&'a str>,
+    /// Whether a property is there that is not stored as it came.
+    pub(super) needs_rewriting: bool,
 }
 
 impl<'a> Glance<'a> {
-    pub(super) fn over(text: &'a str) -> Self {
+    pub(super) fn over(text: &'a str, compatibility: Compatibility) -> Self {
         let mut seen = Glance::default();
-        for (name, value) in parts(text) {
-            match name {
-                properties::UNIQUE_ID if !value.is_empty() => seen.unique_id = Some(value),
-                properties::WAIT => seen.wait = Some(value),
-                properties::TRANSACTION_PREPARED => seen.is_transaction = value.eq_ignore_ascii_case("true"),
-                DELAY => seen.has_delay_level = value.parse::<i32>().is_ok_and(|level| level > 0),
-                TIMER_DELAY_SEC | TIMER_DELAY_MS | TIMER_DELIVER_MS => seen.has_timer = !value.is_empty(),
-                _ => {}
+        for_each(text, |name, value| match name {
+            properties::UNIQUE_ID if !value.is_empty() => seen.unique_id = Some(value),
+            properties::WAIT => {
+                seen.wait = Some(value);
+                seen.needs_rewriting |= compatibility.drops_wait();
             }
-        }
+            properties::TRANSACTION_PREPARED => seen.is_transaction = value.eq_ignore_ascii_case("true"),
+            DELAY => seen.has_delay_level = value.parse::<i32>().is_ok_and(|level| level > 0),
+            TIMER_DELAY_SEC | TIMER_DELAY_MS | TIMER_DELIVER_MS => seen.has_timer = !value.is_empty(),
+            properties::POP_CHECK_POINT | properties::MSG_REGION | properties::CLUSTER | properties::TRACE_ON => {
+                seen.needs_rewriting = true;
+            }
+            _ => {}
+        });
         seen
     }
 }
 
-/// Names and values of a property string as they stand.
-fn parts(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    text.split(PROPERTY_SEPARATOR).filter_map(|part| part.split_once(NAME_VALUE_SEPARATOR))
+/// Calls `visit` with the names and values of a property string as they stand, in one walk over its bytes.
+fn for_each<'a>(text: &'a str, mut visit: impl FnMut(&'a str, &'a str)) {
+    let (mut start, mut name_end) = (0, None);
+    let mut part = |start, name_end: Option<usize>, end| {
+        // Separators are ASCII, so these are the boundaries of characters.
+        if let Some(name_end) = name_end {
+            visit(&text[start..name_end], &text[name_end + 1..end]);
+        }
+    };
+    for (at, byte) in text.bytes().enumerate() {
+        if byte > PROPERTY_SEPARATOR as u8 {
+            continue;
+        }
+        if byte == PROPERTY_SEPARATOR as u8 {
+            part(start, name_end, at);
+            (start, name_end) = (at + 1, None);
+        } else if byte == NAME_VALUE_SEPARATOR as u8 && name_end.is_none() {
+            name_end = Some(at);
+        }
+    }
+    part(start, name_end, text.len());
 }
 
 /// Values of the properties that a broker adds.
@@ -62,13 +86,15 @@ impl Added<'_> {
     }
 }
 
-/// Appends to `out` the properties as a single message is stored with them. `delay` replaces the delay level.
+/// Appends to `out` the properties as a single message is stored with them. `delay` replaces the delay level;
+/// `as_it_is` says that nothing else in `text` has to be replaced.
 pub(super) fn write_single(
     out: &mut Vec<u8>,
     compatibility: Compatibility,
     text: &str,
     added: &Added<'_>,
     delay: Option<&str>,
+    as_it_is: bool,
 ) {
     let names = compatibility.added_properties();
     if names.is_empty() && delay.is_none() {
@@ -76,6 +102,30 @@ pub(super) fn write_single(
         return;
     }
     let start = out.len();
+    if as_it_is && delay.is_none() {
+        out.extend_from_slice(text.as_bytes());
+        if !text.is_empty() && !text.ends_with(PROPERTY_SEPARATOR) {
+            out.push(PROPERTY_SEPARATOR as u8);
+        }
+    } else {
+        rewrite(out, compatibility, text, added, delay);
+    }
+    for name in names {
+        if let Some(value) = added.value(name) {
+            push(out, name, value);
+        }
+    }
+    if let Some(level) = delay {
+        push(out, DELAY, level);
+    }
+    if !compatibility.ends_properties_with_separator() && out.len() > start {
+        out.pop();
+    }
+}
+
+/// Appends the properties that are stored as they came.
+fn rewrite(out: &mut Vec<u8>, compatibility: Compatibility, text: &str, added: &Added<'_>, delay: Option<&str>) {
+    let names = compatibility.added_properties();
     for part in text.split(PROPERTY_SEPARATOR).filter(|part| !part.is_empty()) {
         let name = part.split_once(NAME_VALUE_SEPARATOR).map_or(part, |(name, _)| name);
         let replaced = match name {
@@ -89,17 +139,6 @@ pub(super) fn write_single(
             out.extend_from_slice(part.as_bytes());
             out.push(PROPERTY_SEPARATOR as u8);
         }
-    }
-    for name in names {
-        if let Some(value) = added.value(name) {
-            push(out, name, value);
-        }
-    }
-    if let Some(level) = delay {
-        push(out, DELAY, level);
-    }
-    if !compatibility.ends_properties_with_separator() && out.len() > start {
-        out.pop();
     }
 }
 
@@ -166,7 +205,8 @@ mod tests {
 
     fn single(compatibility: Compatibility, text: &str, added: &Added<'_>, delay: Option<&str>) -> String {
         let mut out = Vec::new();
-        write_single(&mut out, compatibility, text, added, delay);
+        let as_it_is = !Glance::over(text, compatibility).needs_rewriting;
+        write_single(&mut out, compatibility, text, added, delay, as_it_is);
         String::from_utf8(out).unwrap().replace('\u{1}', "=").replace('\u{2}', ";")
     }
 
@@ -179,6 +219,8 @@ mod tests {
         assert_eq!(of(V5_3), "KEYS=k;UNIQ_KEY=U;WAIT=true;MSG_REGION=R;CLUSTER=C;TRACE_ON=true;");
         let with_id = Added { unique_id: Some("N"), ..ADDED };
         assert_eq!(single(V5_3, "", &with_id, None), "MSG_REGION=R;UNIQ_KEY=N;CLUSTER=C;TRACE_ON=true;");
+        assert_eq!(single(V5_3, "A\u{1}1", &ADDED, None), "A=1;MSG_REGION=R;CLUSTER=C;TRACE_ON=true;");
+        assert_eq!(single(V4_9, "A\u{1}1", &ADDED, None), "A=1;CLUSTER=C");
         assert_eq!(single(V4_4, "DELAY\u{1}3", &ADDED, Some("-1")), "DELAY=-1;");
     }
 
@@ -198,10 +240,10 @@ mod tests {
     #[test]
     fn a_glance_finds_what_matters() {
         let text = "UNIQ_KEY\u{1}U\u{2}WAIT\u{1}false\u{2}DELAY\u{1}3\u{2}TRAN_MSG\u{1}true";
-        let seen = Glance::over(text);
+        let seen = Glance::over(text, Compatibility::V5_3);
         assert_eq!((seen.unique_id, seen.wait), (Some("U"), Some("false")));
         assert!(seen.has_delay_level && seen.is_transaction && !seen.has_timer);
-        assert_eq!(Glance::over("\u{2}\u{1}\u{2}x"), Glance::default());
+        assert_eq!(Glance::over("\u{2}\u{1}\u{2}x", Compatibility::V5_3), Glance::default());
     }
 
     #[test]

@@ -10,11 +10,11 @@ use tokio::net::TcpStream;
 
 use super::state::{Connection, State};
 
-/// The receive buffer of a connection that has sent nothing large yet.
-const FIRST_BUFFER: usize = 4 << 10;
+/// Room for the next read of a connection that has sent little so far.
+const FIRST_ROOM: usize = 4 << 10;
 
-/// A busy connection reads up to this much at once.
-const BUSY_BUFFER: usize = 64 << 10;
+/// Room for the next read of a connection that always fills what it gets.
+const BUSY_ROOM: usize = 64 << 10;
 
 /// A buffer larger than this is given back once it is empty.
 const KEEP_BUFFER: usize = 256 << 10;
@@ -42,14 +42,14 @@ impl Drop for Registered {
 
 impl Registered {
     async fn run(&self, stream: &TcpStream) -> io::Result<()> {
-        let mut buffer = BytesMut::new();
+        let mut received = Received { buffer: BytesMut::new(), room: FIRST_ROOM };
         while !self.connection.closing.get() {
             let pending = self.write(stream)?;
             tokio::select! {
                 // Nothing more is read from a client that does not read its answers.
                 readable = stream.readable(), if !pending => {
                     readable?;
-                    if !self.read(stream, &mut buffer)? {
+                    if !self.read(stream, &mut received)? {
                         return Ok(());
                     }
                 }
@@ -76,10 +76,12 @@ impl Registered {
     }
 
     /// Reads once and serves what is whole; false at the end of the stream.
-    fn read(&self, stream: &TcpStream, buffer: &mut BytesMut) -> io::Result<bool> {
-        make_room(buffer);
+    fn read(&self, stream: &TcpStream, received: &mut Received) -> io::Result<bool> {
+        let room = received.make_room();
+        let buffer = &mut received.buffer;
         match stream.try_read_buf(buffer) {
             Ok(0) => return Ok(false),
+            Ok(count) if count == room => received.room = (received.room * 2).min(BUSY_ROOM),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
             Err(error) => return Err(error),
@@ -93,16 +95,58 @@ impl Registered {
     }
 }
 
-/// Makes room for the next read: more if the last one filled the buffer, but never as much as a peer merely announces.
-fn make_room(buffer: &mut BytesMut) {
-    if buffer.capacity() == 0 {
-        buffer.reserve(FIRST_BUFFER);
+/// What came and is not served yet.
+struct Received {
+    buffer: BytesMut,
+    /// How much the next read may bring at least.
+    room: usize,
+}
+
+impl Received {
+    /// Makes room for the next read and returns how much there is. A large frame gets more the more of it is there,
+    /// never as much as the peer merely announces.
+    fn make_room(&mut self) -> usize {
+        let announced = announced_length(&self.buffer).unwrap_or(0).min(DEFAULT_MAX_FRAME_LENGTH);
+        let missing = announced.saturating_sub(self.buffer.len());
+        let wanted = missing.min(self.buffer.len().max(BUSY_ROOM)).max(self.room);
+        // What was served has left its room at the front; reserving takes that back before it allocates.
+        if self.buffer.capacity() - self.buffer.len() < wanted {
+            self.buffer.reserve(wanted);
+        }
+        self.buffer.capacity() - self.buffer.len()
     }
-    if buffer.len() < buffer.capacity() {
-        return;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::{Buf, BufMut};
+
+    #[test]
+    fn room_follows_what_came_not_what_is_announced() {
+        let mut received = Received { buffer: BytesMut::new(), room: FIRST_ROOM };
+        assert!(received.make_room() < 2 * BUSY_ROOM);
+        received.buffer.put_u32(15 << 20);
+        assert!(received.make_room() < 2 * BUSY_ROOM);
+        received.buffer.put_bytes(0, 1 << 20);
+        assert!(received.make_room() >= 1 << 20 && received.buffer.capacity() < 4 << 20);
+        received.buffer = BytesMut::new();
+        received.buffer.put_u32(u32::MAX);
+        assert!(received.make_room() < 2 * BUSY_ROOM);
     }
-    let announced = announced_length(buffer).unwrap_or(0).min(DEFAULT_MAX_FRAME_LENGTH);
-    let missing = announced.saturating_sub(buffer.len());
-    let double = buffer.len().max(BUSY_BUFFER);
-    buffer.reserve(missing.clamp(FIRST_BUFFER, double));
+
+    #[test]
+    fn room_at_the_front_is_used_again() {
+        let mut received = Received { buffer: BytesMut::new(), room: FIRST_ROOM };
+        received.make_room();
+        let first = received.buffer.capacity();
+        for _ in 0..100 {
+            received.make_room();
+            received.buffer.put_bytes(0, 3000);
+            received.buffer.advance(2990);
+            received.buffer.advance(10);
+        }
+        received.make_room();
+        assert!(received.buffer.capacity() <= first.max(2 * FIRST_ROOM), "{}", received.buffer.capacity());
+    }
 }
