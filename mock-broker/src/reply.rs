@@ -1,7 +1,7 @@
 //! Answers as values: what a handler returns and the server writes.
 
 use std::borrow::Cow;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -266,7 +266,7 @@ impl EncodeFields for SentFields<'_> {
     }
 }
 
-/// The text of an offset message id, without an allocation.
+/// The text of an offset message id, without an allocation and without formatting machinery: one is written per send.
 struct IdText {
     text: [u8; rocketmq_wire::message::id::LENGTH_V6],
     length: usize,
@@ -275,9 +275,23 @@ struct IdText {
 impl IdText {
     fn new(id: &OffsetMessageId) -> Self {
         let mut text = IdText { text: [0; rocketmq_wire::message::id::LENGTH_V6], length: 0 };
-        // The buffer has the length of the longest id, so nothing can fail.
-        let _ = std::fmt::write(&mut text, format_args!("{id}"));
+        match id.store_host.ip() {
+            IpAddr::V4(address) => text.put(&address.octets()),
+            IpAddr::V6(address) => text.put(&address.octets()),
+        }
+        text.put(&u32::from(id.store_host.port()).to_be_bytes());
+        text.put(&id.physical_offset.to_be_bytes());
         text
+    }
+
+    /// Appends bytes as hex digits; the buffer has room for the longest id.
+    fn put(&mut self, bytes: &[u8]) {
+        const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+        for (pair, byte) in self.text[self.length..].chunks_exact_mut(2).zip(bytes) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        self.length += 2 * bytes.len();
     }
 
     fn as_str(&self) -> &str {
@@ -285,11 +299,15 @@ impl IdText {
     }
 }
 
-impl std::fmt::Write for IdText {
-    fn write_str(&mut self, part: &str) -> std::fmt::Result {
-        let end = self.length + part.len();
-        self.text.get_mut(self.length..end).ok_or(std::fmt::Error)?.copy_from_slice(part.as_bytes());
-        self.length = end;
-        Ok(())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_written_as_the_codec_writes_them() {
+        for host in ["127.0.0.1:10911", "[2001:db8::17]:65535"] {
+            let id = OffsetMessageId { store_host: host.parse().unwrap(), physical_offset: 0x0123_4567_89AB_CDEF };
+            assert_eq!(IdText::new(&id).as_str(), id.to_string());
+        }
     }
 }
