@@ -2,27 +2,23 @@
 
 use std::{collections::HashMap, str::FromStr};
 
-/// The arguments of this process.
+/// The arguments of one part.
 #[derive(Debug, Clone, Default)]
 pub struct Arguments(HashMap<String, String>);
 
 impl Arguments {
-    /// Reads the command line; a first word `produce`, which the foreign programs need, is skipped.
+    /// Reads the words of a command line.
     ///
     /// # Panics
     ///
     /// On a word that is not `key=value`: these programs are run by `bench` and by hand only.
     #[must_use]
-    pub fn from_command_line() -> Self {
-        std::env::args()
-            .skip(1)
-            .filter(|word| word != "produce")
-            .map(|word| match word.split_once('=') {
-                Some((key, value)) => (key.to_owned(), value.to_owned()),
-                None => panic!("`{word}` is not key=value"),
-            })
-            .collect::<HashMap<_, _>>()
-            .into()
+    pub fn parse(words: &[String]) -> Self {
+        let parse = |word: &String| match word.split_once('=') {
+            Some((key, value)) => (key.to_owned(), value.to_owned()),
+            None => panic!("`{word}` is not key=value"),
+        };
+        Self(words.iter().map(parse).collect())
     }
 
     /// A value that must be there.
@@ -52,11 +48,5 @@ impl Arguments {
             Some(text) => text.parse().unwrap_or_else(|_| panic!("`{key}={text}` is not a number")),
             None => otherwise,
         }
-    }
-}
-
-impl From<HashMap<String, String>> for Arguments {
-    fn from(words: HashMap<String, String>) -> Self {
-        Self(words)
     }
 }

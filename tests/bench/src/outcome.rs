@@ -2,28 +2,28 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use cpu_time::ProcessTime;
 use serde_json::{Value, json};
 
 /// Starts when made; [`Stopwatch::outcome`] tells what happened since.
 #[derive(Debug)]
 pub struct Stopwatch {
     started: Instant,
-    cpu: Duration,
+    cpu: ProcessTime,
 }
 
 impl Stopwatch {
     /// Starts measuring.
     #[must_use]
     pub fn start() -> Self {
-        Self { cpu: process_cpu(), started: Instant::now() }
+        Self { cpu: ProcessTime::now(), started: Instant::now() }
     }
 
     /// The time since the start, and the processor time of this process, user and system.
     #[must_use]
     pub fn outcome(&self, sent: u64, failed: u64) -> Outcome {
         let elapsed = self.started.elapsed();
-        Outcome { sent, failed, elapsed, cpu: process_cpu() - self.cpu, allocations: None }
+        Outcome { sent, failed, elapsed, cpu: self.cpu.elapsed(), allocations: None }
     }
 }
 
@@ -83,11 +83,6 @@ impl Outcome {
     pub fn cpu_micros_per_send(&self) -> f64 {
         self.cpu.as_secs_f64() * 1e6 / self.sent as f64
     }
-}
-
-fn process_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 #[cfg(test)]

@@ -84,13 +84,17 @@ impl Programs {
         self.directory.join(name)
     }
 
+    fn bench(&self) -> PathBuf {
+        self.path("bench")
+    }
+
     /// Starts the fast stub broker.
     ///
     /// # Errors
     ///
     /// When it does not start.
     pub fn stub(&self, processors: Processors) -> Result<Server, String> {
-        Server::start(&mut command(&self.path("bench-stub"), processors))
+        Server::start(command(&self.bench(), processors).arg("stub"))
     }
 
     /// Starts the mock broker on ports of its own, in memory or with a store.
@@ -110,7 +114,7 @@ impl Programs {
     /// Our client under load. `options` are more of its arguments.
     #[must_use]
     pub fn client(&self, server: &str, load: &Load, headers: Headers, options: &[&str]) -> Invocation {
-        let mut invocation = Invocation::new(&self.path("bench-client"), load);
+        let mut invocation = Invocation::new(&self.bench(), &["client"], load);
         invocation.words.extend([format!("name_server={server}"), headers.argument().to_owned()]);
         invocation.words.extend(options.iter().map(|&option| option.to_owned()));
         invocation
@@ -119,14 +123,15 @@ impl Programs {
     /// Our client, its allocations counted.
     #[must_use]
     pub fn client_allocations(&self, server: &str, load: &Load) -> Invocation {
-        let invocation = self.client(server, load, Headers::Binary, &["runtime=current"]);
+        let mut invocation = self.client(server, load, Headers::Binary, &["runtime=current"]);
+        invocation.words.remove(0);
         Invocation { program: self.path("bench-client-allocations"), ..invocation }
     }
 
     /// Ready-made frames against a broker.
     #[must_use]
     pub fn raw(&self, broker: &str, load: &Load, headers: Headers) -> Invocation {
-        let mut invocation = Invocation::new(&self.path("bench-raw"), load);
+        let mut invocation = Invocation::new(&self.bench(), &["raw"], load);
         invocation.words.extend([format!("broker={broker}"), headers.argument().to_owned()]);
         invocation
     }
@@ -134,7 +139,7 @@ impl Programs {
     /// The peer under load.
     #[must_use]
     pub fn peer(&self, name_server: &str, load: &Load) -> Invocation {
-        let mut invocation = Invocation::new(&self.peer, load);
+        let mut invocation = Invocation::new(&self.peer, &[], load);
         invocation.words.push(format!("name_server={name_server}"));
         invocation
     }
@@ -145,14 +150,15 @@ impl Programs {
 pub struct Invocation {
     /// The program.
     pub program: PathBuf,
-    /// Its arguments, `key=value`.
+    /// Its part, where it has several, and its arguments, `key=value`.
     pub words: Vec<String>,
 }
 
 impl Invocation {
-    fn new(program: &Path, load: &Load) -> Self {
+    fn new(program: &Path, first_words: &[&str], load: &Load) -> Self {
         let Load { warm_up, count, in_flight } = load;
-        let words = vec![format!("warm_up={warm_up}"), format!("count={count}"), format!("in_flight={in_flight}")];
+        let mut words: Vec<_> = first_words.iter().map(|&word| word.to_owned()).collect();
+        words.extend([format!("warm_up={warm_up}"), format!("count={count}"), format!("in_flight={in_flight}")]);
         Self { program: program.to_owned(), words }
     }
 

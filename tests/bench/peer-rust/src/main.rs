@@ -10,14 +10,14 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
+use cpu_time::ProcessTime;
 use rocketmq_client_rust::{ClientRuntime, ClientRuntimeConfig, DefaultMQProducer};
 use rocketmq_model::common::message::message_single::Message;
 use rocketmq_observability::TelemetryRuntimeGuard;
 use rocketmq_runtime::RuntimeOwner;
-use rustix::time::{ClockId, clock_gettime};
 
 /// How many were acknowledged, and how many failed.
 #[derive(Default)]
@@ -85,9 +85,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let load =
             Load { producer, topic: text("topic", "bench"), body: vec![b'x'; size as usize], in_flight };
         load.send(warm_up).await;
-        let (started, started_cpu) = (Instant::now(), process_cpu());
+        let (started, started_cpu) = (Instant::now(), ProcessTime::now());
         let tally = load.send(count).await;
-        let (elapsed, cpu) = (started.elapsed(), process_cpu() - started_cpu);
+        let (elapsed, cpu) = (started.elapsed(), started_cpu.elapsed());
         println!(
             "{{\"job\":0,\"event\":\"done\",\"sent\":{},\"failed\":{},\"elapsed_us\":{},\"cpu_us\":{}}}",
             tally.sent.load(Ordering::Relaxed),
@@ -99,9 +99,4 @@ fn main() -> Result<(), Box<dyn Error>> {
     })?;
     // What was asked for is printed; how the peer shuts down is not measured.
     std::process::exit(0);
-}
-
-fn process_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -1,19 +1,34 @@
 //! Measures the goals and prints one line for each case: `bench [P1 P2 ...]`. Details go to standard error.
 //!
 //! Ends with 1 when a goal is missed or could not be measured, with 2 when there is no such goal.
+//!
+//! `bench stub`, `bench raw` and `bench client`, each with arguments of its own, are what it runs.
 
 use std::{
+    error::Error,
     panic::{self, AssertUnwindSafe},
     process::ExitCode,
 };
 
 use rocketmq_bench::{
+    arguments::Arguments,
     goals::{GROUPS, Group},
     programs::Programs,
+    raw, stub, workload,
 };
 
-fn main() -> ExitCode {
-    let asked: Vec<String> = std::env::args().skip(1).collect();
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.split_first() {
+        Some((part, words)) if part == "stub" => stub::run(&Arguments::parse(words))?,
+        Some((part, words)) if part == "raw" => raw::run(&Arguments::parse(words))?,
+        Some((part, words)) if part == "client" => workload::run(&Arguments::parse(words), None)?,
+        _ => return Ok(measure(&words)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure(asked: &[String]) -> ExitCode {
     if let Some(unknown) = asked.iter().find(|id| !GROUPS.iter().any(|group| group.id == id.as_str())) {
         let known: Vec<_> = GROUPS.iter().map(|group| group.id).collect();
         eprintln!("no goal `{unknown}`; there are {}", known.join(" "));

@@ -88,7 +88,7 @@ fn many_callers(programs: &Programs) -> Result<Vec<f64>, String> {
     [1024, 10_000]
         .into_iter()
         .map(|in_flight| {
-            let load = Load::new(in_flight, 2_000_000);
+            let load = Load::new(in_flight, 1_000_000);
             let mut failed = 0.0;
             for runtime in ["runtime=current", "runtime=multi"] {
                 for headers in [Headers::Binary, Headers::Json] {

@@ -5,7 +5,7 @@ mod answer;
 mod backlog;
 mod request;
 
-use std::{cell::RefCell, collections::HashMap, io};
+use std::{cell::RefCell, collections::HashMap, io, rc::Rc};
 
 use answer::Digits;
 use backlog::Backlog;
@@ -13,12 +13,15 @@ use bytes::{Buf, BytesMut};
 use request::Request;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
+    task::LocalSet,
     time::{self, Duration, Instant},
 };
 
+use crate::arguments::Arguments;
+
 /// Queues of every topic.
-pub const QUEUES: i32 = 4;
+const QUEUES: i32 = 4;
 
 /// Free room kept in a connection's read buffer, in bytes.
 const READ_ROOM: usize = 256 * 1024;
@@ -32,7 +35,7 @@ const QUERY_NOT_FOUND: i32 = 22;
 
 /// What all connections share. One thread serves them, so nothing is locked.
 #[derive(Debug)]
-pub struct Stub {
+struct Stub {
     broker: String,
     message_id_prefix: String,
     backlog_per_queue: i64,
@@ -53,8 +56,7 @@ struct HeldPull {
 
 impl Stub {
     /// A broker at `127.0.0.1:port` whose queues each hold `backlog_per_queue` messages.
-    #[must_use]
-    pub fn new(port: u16, backlog_per_queue: i64) -> Self {
+    fn new(port: u16, backlog_per_queue: i64) -> Self {
         Self {
             broker: format!("127.0.0.1:{port}"),
             message_id_prefix: format!("7F000001{port:08X}"),
@@ -189,11 +191,7 @@ fn pull_answer(out: &mut Vec<u8>, request: &Request<'_>, code: i32, next: i64, m
 }
 
 /// Serves one connection until the peer closes it. Whatever one read brings is answered by one write.
-///
-/// # Errors
-///
-/// A peer that breaks off or sends what is no request.
-pub async fn serve(stub: &RefCell<Stub>, mut stream: TcpStream) -> io::Result<()> {
+async fn serve(stub: &RefCell<Stub>, mut stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut input = BytesMut::with_capacity(READ_ROOM);
     let mut out = Vec::with_capacity(READ_ROOM);
@@ -219,5 +217,41 @@ pub async fn serve(stub: &RefCell<Stub>, mut stream: TcpStream) -> io::Result<()
             stream.write_all(&out).await?;
             out.clear();
         }
+    }
+}
+
+/// Serves until standard input ends, having printed where: `[backlog=MESSAGES_PER_QUEUE]`.
+///
+/// # Errors
+///
+/// When no port can be listened on.
+pub fn run(arguments: &Arguments) -> io::Result<()> {
+    let backlog = arguments.number("backlog", 0);
+    std::thread::spawn(|| {
+        // Its end, or the failure to read it, means that whoever started this is gone.
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        std::process::exit(0);
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    LocalSet::new().block_on(&runtime, listen(backlog))
+}
+
+async fn listen(backlog: i64) -> io::Result<()> {
+    let name_server = TcpListener::bind("127.0.0.1:0").await?;
+    let broker = TcpListener::bind("127.0.0.1:0").await?;
+    println!("ready name_server={} broker={}", name_server.local_addr()?, broker.local_addr()?);
+    let stub = Rc::new(RefCell::new(Stub::new(broker.local_addr()?.port(), backlog)));
+    loop {
+        let (stream, _) = tokio::select! {
+            accepted = name_server.accept() => accepted?,
+            accepted = broker.accept() => accepted?,
+        };
+        tokio::task::spawn_local(connection(Rc::clone(&stub), stream));
+    }
+}
+
+async fn connection(stub: Rc<RefCell<Stub>>, stream: TcpStream) {
+    if let Err(error) = serve(&stub, stream).await {
+        eprintln!("connection closed: {error}");
     }
 }

@@ -1,12 +1,12 @@
 //! Ready-made frames, a window of them under way, one write for all that became free.
 //!
 //! Against the stub it shows the floor below any client on this machine, against a broker how fast that broker can
-//! be. `bench-raw broker=ADDRESS count=N [warm_up=N] [in_flight=32] [header=binary|json] [topic=bench] [size=128]`.
+//! be.
 
 use std::io;
 
 use bytes::{Buf, BytesMut};
-use rocketmq_bench::{
+use crate::{
     arguments::Arguments,
     frames::{Answers, SendFrames},
     outcome::Stopwatch,
@@ -60,12 +60,17 @@ impl Generator {
     }
 }
 
-fn main() -> io::Result<()> {
-    let arguments = Arguments::from_command_line();
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run(&arguments))
+/// Runs the load that the arguments describe and prints its outcome:
+/// `broker=ADDRESS count=N [warm_up=N] [in_flight=32] [header=binary|json] [topic=bench] [size=128]`.
+///
+/// # Errors
+///
+/// When the broker cannot be reached or closes the connection.
+pub fn run(arguments: &Arguments) -> io::Result<()> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(measure(arguments))
 }
 
-async fn run(arguments: &Arguments) -> io::Result<()> {
+async fn measure(arguments: &Arguments) -> io::Result<()> {
     let serialize_type = match arguments.text("header", "binary") {
         "json" => SerializeType::Json,
         _ => SerializeType::Binary,
