@@ -5,12 +5,12 @@
 
 use std::io;
 
-use bytes::{Buf, BytesMut};
 use crate::{
     arguments::Arguments,
     frames::{Answers, SendFrames},
     outcome::Stopwatch,
 };
+use bytes::{Buf, BytesMut};
 use rocketmq_wire::header::SerializeType;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

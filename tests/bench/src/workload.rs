@@ -54,8 +54,7 @@ async fn measure(arguments: &Arguments, allocations: Option<fn() -> u64>) -> Res
     let allocated_before = allocations.map(|count| count());
     let stopwatch = Stopwatch::start();
     let tally = load.send(arguments.number("count", 1)).await;
-    let mut outcome =
-        stopwatch.outcome(tally.sent.load(Ordering::Relaxed), tally.failed.load(Ordering::Relaxed));
+    let mut outcome = stopwatch.outcome(tally.sent.load(Ordering::Relaxed), tally.failed.load(Ordering::Relaxed));
     outcome.allocations = allocations.zip(allocated_before).map(|(count, before)| count() - before);
     outcome.print();
     Ok(())
@@ -73,7 +72,8 @@ impl Load {
         let tally = Arc::new(Tally::default());
         let callers = (0..self.in_flight).map(|index| {
             let share = count / self.in_flight + u64::from(index < count % self.in_flight);
-            let caller = Caller { producer: self.producer.clone(), topic: Arc::clone(&self.topic), body: self.body.clone() };
+            let caller =
+                Caller { producer: self.producer.clone(), topic: Arc::clone(&self.topic), body: self.body.clone() };
             tokio::spawn(caller.send(share, Arc::clone(&tally)))
         });
         for caller in callers.collect::<Vec<_>>() {
