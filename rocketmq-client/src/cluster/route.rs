@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rocketmq_wire::fastjson;
+use rocketmq_wire::message::names::DEFAULT_TOPIC;
 use rocketmq_wire::model::{QueueData, TopicRoute, perm};
+use rocketmq_wire::request::send::{SendMessageRequestV2, SendTemplate};
 
+use super::QUEUES_OF_NEW_TOPIC;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::MessageQueue;
 
@@ -37,6 +40,22 @@ pub(crate) struct WriteQueue {
     pub(crate) queue: MessageQueue,
     /// Address of the broker's master.
     pub(crate) master: Arc<str>,
+    /// What the headers of all messages to it have in common.
+    pub(crate) template: SendTemplate,
+}
+
+impl WriteQueue {
+    pub(crate) fn new(queue: MessageQueue, master: Arc<str>) -> Self {
+        let template = SendTemplate::new(&SendMessageRequestV2 {
+            topic: queue.topic().into(),
+            default_topic: DEFAULT_TOPIC.into(),
+            default_topic_queue_nums: QUEUES_OF_NEW_TOPIC,
+            queue_id: queue.id(),
+            broker_name: Some(queue.broker().into()),
+            ..Default::default()
+        });
+        Self { queue, master, template }
+    }
 }
 
 impl Route {
@@ -77,7 +96,7 @@ impl Route {
         let writable = |(name, count): (&str, i32)| {
             let broker = brokers.get(name).and_then(|broker| Some((&broker.name, broker.master()?)));
             broker.into_iter().flat_map(move |(name, master)| {
-                (0..count).map(move |id| WriteQueue { queue: queue(name, id), master: Arc::clone(master) })
+                (0..count).map(move |id| WriteQueue::new(queue(name, id), Arc::clone(master)))
             })
         };
         let ordered = route.order_topic_conf.as_deref().filter(|conf| !conf.is_empty()).map(order_configuration);
@@ -102,7 +121,7 @@ impl Route {
             .write_queues
             .iter()
             .filter(|write| write.queue.id() < queues)
-            .map(|write| WriteQueue { queue: rename(&write.queue), master: Arc::clone(&write.master) })
+            .map(|write| WriteQueue::new(rename(&write.queue), Arc::clone(&write.master)))
             .collect();
         Self { brokers: self.brokers.clone(), write_queues, read_queues: Arc::default() }
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rocketmq_wire::message::id::UniqueId;
 use rocketmq_wire::message::names::DEFAULT_TOPIC;
-use rocketmq_wire::request::send::SendMessageRequestV2;
+use rocketmq_wire::request::send::{SendMessageRequestV2, TemplatedSend};
 
 use super::attempts::{Attempt, Attempts};
 use super::receipt::SendReceipt;
@@ -58,18 +58,17 @@ impl Inner {
                     break;
                 }
             }
-            let error =
-                match outgoing.attempt(peer, &target.queue, self.attempt_deadline(number, began, deadline)).await {
-                    Ok(receipt) => match verdict::of_status(receipt.status(), self.config.retry_not_stored) {
-                        Verdict::Final => return Ok(receipt),
-                        Verdict::Retry => {
-                            not_stored.get_or_insert(receipt);
-                            avoid = Some(Arc::clone(target.queue.shared_broker()));
-                            continue;
-                        }
-                    },
-                    Err(error) => error,
-                };
+            let error = match outgoing.attempt(peer, target, self.attempt_deadline(number, began, deadline)).await {
+                Ok(receipt) => match verdict::of_status(receipt.status(), self.config.retry_not_stored) {
+                    Verdict::Final => return Ok(receipt),
+                    Verdict::Retry => {
+                        not_stored.get_or_insert(receipt);
+                        avoid = Some(Arc::clone(target.queue.shared_broker()));
+                        continue;
+                    }
+                },
+                Err(error) => error,
+            };
             if verdict::suspects_route(&error) {
                 self.cluster.routes().suspect(&topic.topic);
             }
@@ -97,7 +96,7 @@ impl Inner {
         let peer = self.master(queue)?;
         let outgoing = self.outgoing(&mut message);
         let began = self.cluster.env().now();
-        let error = match outgoing.attempt(&peer, queue, deadline).await {
+        let error = match outgoing.attempt_at(&peer, queue, deadline).await {
             Ok(receipt) => return Ok(receipt),
             Err(error) => error,
         };
@@ -193,7 +192,22 @@ impl Inner {
 }
 
 impl Outgoing<'_> {
-    async fn attempt(&self, peer: &Peer, queue: &MessageQueue, deadline: Instant) -> Result<SendReceipt> {
+    /// One attempt at a queue of the route.
+    async fn attempt(&self, peer: &Peer, target: &WriteQueue, deadline: Instant) -> Result<SendReceipt> {
+        let request = TemplatedSend {
+            template: &target.template,
+            producer_group: &self.producer.group,
+            sys_flag: 0,
+            born_timestamp: self.born_ms,
+            flag: self.message.user_flag(),
+            properties: self.message.encoded_properties(),
+        };
+        let answer = peer.call(&request, self.message.body(), deadline).await?;
+        SendReceipt::read(&answer, &target.queue, self.unique_id)
+    }
+
+    /// One attempt at a queue that the caller has named, be it in the route or not.
+    async fn attempt_at(&self, peer: &Peer, queue: &MessageQueue, deadline: Instant) -> Result<SendReceipt> {
         let answer = peer.call(&self.request(queue), self.message.body(), deadline).await?;
         SendReceipt::read(&answer, queue, self.unique_id)
     }

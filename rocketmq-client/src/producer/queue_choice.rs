@@ -58,10 +58,8 @@ mod tests {
         let of_broker = |&(broker, count): &(&str, i32)| {
             let master: Arc<str> = format!("{broker}:10911").into();
             let broker: Arc<str> = broker.into();
-            (0..count).map(move |id| WriteQueue {
-                queue: MessageQueue::new("t", Arc::clone(&broker), id),
-                master: Arc::clone(&master),
-            })
+            (0..count)
+                .map(move |id| WriteQueue::new(MessageQueue::new("t", Arc::clone(&broker), id), Arc::clone(&master)))
         };
         brokers.iter().flat_map(of_broker).collect()
     }

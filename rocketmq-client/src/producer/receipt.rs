@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use rocketmq_wire::ResponseCode;
 use rocketmq_wire::message::id::{self, OffsetMessageId, UniqueId};
-use rocketmq_wire::request::send::{SendMessageRequestV2, SendMessageResponse};
 
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::message::MessageQueue;
@@ -56,18 +55,17 @@ impl SendReceipt {
     pub(super) fn read(answer: &Response, queue: &MessageQueue, unique_id: UniqueId) -> Result<Self> {
         let Some(status) = SendStatus::from_code(answer.code()) else { return Err(answer.error()) };
         // A message that is stored must not be sent again only because the answer does not say where.
-        let SendMessageResponse { message_id, queue_id, queue_offset, .. } =
-            answer.decode::<SendMessageRequestV2<'_>>().unwrap_or_else(|_| SendMessageResponse {
-                queue_id: queue.id(),
-                queue_offset: UNKNOWN_OFFSET,
-                ..Default::default()
-            });
+        // Only what a receipt tells is looked at; an answer has as much again that nobody asks for.
+        let [offset_id, queue_id, queue_offset] =
+            answer.find(["msgId", "queueId", "queueOffset"]).unwrap_or([const { None }; 3]);
+        let queue_id = queue_id.and_then(|id| id.parse().ok()).unwrap_or(queue.id());
+        let queue_offset = queue_offset.and_then(|offset| offset.parse().ok()).unwrap_or(UNKNOWN_OFFSET);
         Ok(Self {
             status,
             queue: MessageQueue::new(Arc::clone(queue.shared_topic()), Arc::clone(queue.shared_broker()), queue_id),
             queue_offset,
             unique_id,
-            offset_id: OffsetIdText::new(&message_id),
+            offset_id: OffsetIdText::new(offset_id.as_deref().unwrap_or_default()),
         })
     }
 

@@ -1,5 +1,6 @@
 //! Answers.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -53,15 +54,26 @@ impl Response {
         header.head.remark.map(std::borrow::Cow::into_owned)
     }
 
+    /// The values of a few header fields, in the order of `names`, for answers of which little is wanted.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Protocol`] when the fields are malformed.
+    pub fn find<const N: usize>(&self, names: [&str; N]) -> Result<[Option<Cow<'_, str>>; N]> {
+        self.fields().and_then(|fields| fields.find(names)).map_err(|error| self.malformed(error))
+    }
+
     /// The header fields of the answer to a request of type `R`; text borrows from the frame.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Protocol`] when a required field is missing or malformed, as in refusals.
     pub fn decode<R: Request>(&self) -> Result<R::Response<'_>> {
+        self.fields().and_then(R::Response::decode_fields).map_err(|error| self.malformed(error))
+    }
+
+    fn fields(&self) -> Result<Fields<'_>, DecodeError> {
         Fields::from_bytes(self.frame.serialize_type, &self.frame.header[self.fields.clone()])
-            .and_then(R::Response::decode_fields)
-            .map_err(|error| self.malformed(error))
     }
 
     /// An error that says that this answer cannot be understood, for bodies that callers decode.

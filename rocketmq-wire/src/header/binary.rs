@@ -5,10 +5,10 @@
 
 use std::borrow::Cow;
 
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use super::fields::Source;
-use super::{EncodeFields, FieldWriter, Fields, Head, Header, SHORT_NAME, format_integer};
+use super::{EncodeFields, EncodedFields, FieldWriter, Fields, Head, Header, SHORT_NAME, format_integer};
 use crate::code::{LanguageCode, Version};
 use crate::error::DecodeError;
 
@@ -88,17 +88,27 @@ pub(super) fn for_each_field<'a>(
     // One look at the whole block instead of one at each name and value. The lengths in between are zeros and small
     // numbers, valid as text; only those with a byte of 128 or more are not, and then each text is looked at.
     let whole = std::str::from_utf8(bytes).ok();
-    let text =
-        |what, offset: usize, count: usize| {
-            let taken = bytes.get(offset..).and_then(|rest| rest.get(..count)).ok_or_else(|| {
-                DecodeError::Truncated { what, offset, needed: count, available: bytes.len().saturating_sub(offset) }
-            })?;
-            let text = match whole {
-                Some(whole) => whole.get(offset..offset + count),
-                None => std::str::from_utf8(taken).ok(),
-            };
-            text.ok_or(DecodeError::NotUtf8 { what, offset })
+    let text = |what, offset: usize, taken: &'a [u8]| {
+        let text = match whole {
+            Some(whole) => whole.get(offset..offset + taken.len()),
+            None => std::str::from_utf8(taken).ok(),
         };
+        text.ok_or(DecodeError::NotUtf8 { what, offset })
+    };
+    for_each_entry(bytes, |name_at, name, value_at, value| {
+        visit(text("field name", name_at, name)?, text("field value", value_at, value)?)
+    })
+}
+
+/// Calls `visit` with each name and value of the block `bytes` and where each stands, without a look at the text.
+#[inline]
+pub(super) fn for_each_entry<'a>(
+    bytes: &'a [u8],
+    mut visit: impl FnMut(usize, &'a [u8], usize, &'a [u8]) -> Result<(), DecodeError>,
+) -> Result<(), DecodeError> {
+    let take = |what, offset: usize, count: usize| {
+        bytes.get(offset..).and_then(|rest| rest.get(..count)).ok_or_else(|| truncated(what, bytes, offset, count))
+    };
     let mut at = 0;
     while at < bytes.len() {
         let Some(&[high, low]) = bytes[at..].first_chunk::<2>() else {
@@ -106,23 +116,25 @@ pub(super) fn for_each_field<'a>(
         };
         let name_length = usize::try_from(i16::from_be_bytes([high, low]))
             .map_err(|_| DecodeError::Invalid { what: "field name length", offset: at })?;
-        let name = text("field name", at + 2, name_length)?;
-        at += 2 + name_length;
+        let name_at = at + 2;
+        let name = take("field name", name_at, name_length)?;
+        at = name_at + name_length;
         let Some(length) = bytes[at..].first_chunk::<4>() else {
             return Err(truncated("field value length", bytes, at, 4));
         };
         let value_length = usize::try_from(i32::from_be_bytes(*length))
             .map_err(|_| DecodeError::Invalid { what: "field value length", offset: at })?;
-        let value = text("field value", at + 4, value_length)?;
-        at += 4 + value_length;
-        visit(name, value)?;
+        let value_at = at + 4;
+        let value = take("field value", value_at, value_length)?;
+        at = value_at + value_length;
+        visit(name_at, name, value_at, value)?;
     }
     Ok(())
 }
 
 #[cold]
 fn truncated(what: &'static str, bytes: &[u8], offset: usize, needed: usize) -> DecodeError {
-    DecodeError::Truncated { what, offset, needed, available: bytes.len() - offset }
+    DecodeError::Truncated { what, offset, needed, available: bytes.len().saturating_sub(offset) }
 }
 
 /// Appends the header; the caller has checked that the code fits in 16 bits.
@@ -142,6 +154,13 @@ pub(super) fn encode<F: EncodeFields>(out: &mut BytesMut, head: &Head<'_>, field
     fields.encode_fields(&mut BinaryFieldWriter { out });
     let length = (out.len() - length_at - 4) as u32;
     out[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+/// The entries of `fields`.
+pub(super) fn encode_fields<F: EncodeFields>(fields: &F) -> Bytes {
+    let mut out = BytesMut::new();
+    fields.encode_fields(&mut BinaryFieldWriter { out: &mut out });
+    out.freeze()
 }
 
 /// Writes fields in the binary form. A name longer than 32,767 bytes is cut to nothing together with its value: typed
@@ -200,5 +219,10 @@ impl FieldWriter for BinaryFieldWriter<'_> {
         };
         let begin = Self::lay(&mut scratch, END - length, name, length);
         self.out.extend_from_slice(&scratch[begin..]);
+    }
+
+    #[inline]
+    fn encoded(&mut self, fields: &EncodedFields) {
+        self.out.extend_from_slice(&fields.binary);
     }
 }

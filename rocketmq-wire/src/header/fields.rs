@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
+
 use super::{SerializeType, binary, json};
 use crate::error::DecodeError;
 
@@ -81,6 +83,35 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// The values of a few fields, in the order of `names`; the others are passed over without a look at their text. Of a
+    /// repeated field the last counts.
+    ///
+    /// # Errors
+    ///
+    /// Malformed entries.
+    #[inline]
+    pub fn find<const N: usize>(&self, names: [&str; N]) -> Result<[Option<Cow<'a, str>>; N], DecodeError> {
+        let mut found = [const { None }; N];
+        match self.0 {
+            Source::Absent => {}
+            Source::Json(text) => json::for_each_field(text, |name, value| {
+                if let Some(index) = names.iter().position(|wanted| *wanted == name) {
+                    found[index] = value;
+                }
+                Ok(())
+            })?,
+            Source::Binary(bytes) => binary::for_each_entry(bytes, |_, name, offset, value| {
+                if let Some(index) = names.iter().position(|wanted| wanted.as_bytes() == name) {
+                    let text = std::str::from_utf8(value);
+                    let text = text.map_err(|_| DecodeError::NotUtf8 { what: "field value", offset })?;
+                    found[index] = Some(Cow::Borrowed(text));
+                }
+                Ok(())
+            })?,
+        }
+        Ok(found)
+    }
+
     /// The value of the field `name`, if it is there and well-formed.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Cow<'a, str>> {
@@ -104,6 +135,23 @@ pub trait FieldWriter {
     /// Writes a boolean field.
     fn boolean(&mut self, name: &str, value: bool) {
         self.text(name, if value { "true" } else { "false" });
+    }
+    /// Writes fields that were encoded before.
+    fn encoded(&mut self, fields: &EncodedFields);
+}
+
+/// Fields encoded ahead of time, for those that are the same in many headers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EncodedFields {
+    pub(super) json: Bytes,
+    pub(super) binary: Bytes,
+}
+
+impl EncodedFields {
+    /// Encodes fields in both forms.
+    #[must_use]
+    pub fn new<F: EncodeFields>(fields: &F) -> Self {
+        Self { json: json::encode_fields(fields), binary: binary::encode_fields(fields) }
     }
 }
 

@@ -6,11 +6,11 @@
 
 use std::borrow::Cow;
 
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 
 use super::fields::Source;
 use super::find::not_plain;
-use super::{EncodeFields, FieldWriter, Fields, Head, Header, SHORT_NAME, format_integer, put_integer};
+use super::{EncodeFields, EncodedFields, FieldWriter, Fields, Head, Header, SHORT_NAME, format_integer, put_integer};
 use crate::code::{LanguageCode, Version};
 use crate::error::DecodeError;
 use scanner::{Scanner, Value};
@@ -101,6 +101,13 @@ pub(super) fn encode<F: EncodeFields>(out: &mut BytesMut, head: &Head<'_>, field
     out.put_slice(b",\"serializeTypeCurrentRPC\":\"JSON\",\"version\":");
     put_integer(out, i64::from(head.version.0));
     out.put_u8(b'}');
+}
+
+/// The entries of `fields`, with commas between them.
+pub(super) fn encode_fields<F: EncodeFields>(fields: &F) -> Bytes {
+    let mut out = BytesMut::new();
+    fields.encode_fields(&mut JsonFieldWriter { out: &mut out, first: true });
+    out.freeze()
 }
 
 /// Appends `text` as a JSON string, escaped as fastjson does: the short escapes, and `\u00XX` for other control
@@ -226,5 +233,16 @@ impl FieldWriter for JsonFieldWriter<'_> {
         scratch[at..END - 1].copy_from_slice(&digits[DIGITS - length..]);
         scratch[END - 1] = b'"';
         self.out.extend_from_slice(&scratch[begin..]);
+    }
+
+    #[inline]
+    fn encoded(&mut self, fields: &EncodedFields) {
+        if fields.json.is_empty() {
+            return;
+        }
+        if !std::mem::take(&mut self.first) {
+            self.out.put_u8(b',');
+        }
+        self.out.extend_from_slice(&fields.json);
     }
 }

@@ -192,12 +192,13 @@ impl HexText {
 
     fn put(&mut self, bytes: &[u8]) {
         const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-        for byte in bytes {
-            let at = usize::from(self.length);
-            self.digits[at] = DIGITS[usize::from(byte >> 4)];
-            self.digits[at + 1] = DIGITS[usize::from(byte & 0xF)];
-            self.length += 2;
+        let at = usize::from(self.length);
+        let pairs = self.digits[at..at + 2 * bytes.len()].chunks_exact_mut(2);
+        for (pair, byte) in pairs.zip(bytes) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 0xF)];
         }
+        self.length += 2 * bytes.len() as u8;
     }
 
     fn address(&mut self, address: IpAddr) {
@@ -218,6 +219,18 @@ impl fmt::Debug for HexText {
     }
 }
 
+/// What each byte is worth as a hex digit of either case; 0xFF when it is none.
+const HEX_VALUES: [u8; 256] = {
+    let mut values = [0xFF; 256];
+    let mut digit = 0;
+    while digit < 16 {
+        values[b"0123456789ABCDEF"[digit] as usize] = digit as u8;
+        values[b"0123456789abcdef"[digit] as usize] = digit as u8;
+        digit += 1;
+    }
+    values
+};
+
 /// The bytes of an id: an address of 4 or 16 bytes, and 12 more.
 struct HexBytes {
     bytes: [u8; LENGTH_V6 / 2],
@@ -230,13 +243,18 @@ impl HexBytes {
         if text.len() != LENGTH_V4 && text.len() != LENGTH_V6 {
             return Err(DecodeError::Invalid { what, offset: text.len().min(LENGTH_V6) });
         }
-        let digit = |offset: usize| {
-            (text[offset] as char).to_digit(16).map(|digit| digit as u8).ok_or(DecodeError::Invalid { what, offset })
-        };
         let mut bytes = [0; LENGTH_V6 / 2];
         let length = text.len() / 2;
-        for (index, byte) in bytes[..length].iter_mut().enumerate() {
-            *byte = (digit(2 * index)? << 4) | digit(2 * index + 1)?;
+        // What is no digit is found once for all: ids come with every answer to a send.
+        let mut damage = 0;
+        for (byte, pair) in bytes[..length].iter_mut().zip(text.chunks_exact(2)) {
+            let (high, low) = (HEX_VALUES[usize::from(pair[0])], HEX_VALUES[usize::from(pair[1])]);
+            damage |= high | low;
+            *byte = (high << 4) | low;
+        }
+        if damage > 0xF {
+            let offset = text.iter().position(|&digit| HEX_VALUES[usize::from(digit)] > 0xF).unwrap_or(text.len());
+            return Err(DecodeError::Invalid { what, offset });
         }
         Ok(HexBytes { bytes, length })
     }
