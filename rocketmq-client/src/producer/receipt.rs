@@ -1,5 +1,6 @@
 //! What became of a message that a broker took.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -58,8 +59,9 @@ impl SendReceipt {
         // Only what a receipt tells is looked at; an answer has as much again that nobody asks for.
         let [offset_id, queue_id, queue_offset] =
             answer.find(["msgId", "queueId", "queueOffset"]).unwrap_or([const { None }; 3]);
-        let queue_id = queue_id.and_then(|id| id.parse().ok()).unwrap_or(queue.id());
-        let queue_offset = queue_offset.and_then(|offset| offset.parse().ok()).unwrap_or(UNKNOWN_OFFSET);
+        let number = |digits: Option<Cow<'_, [u8]>>| digits.as_deref().and_then(decimal);
+        let queue_id = number(queue_id).and_then(|id| id.try_into().ok()).unwrap_or(queue.id());
+        let queue_offset = number(queue_offset).unwrap_or(UNKNOWN_OFFSET);
         Ok(Self {
             status,
             queue: MessageQueue::new(Arc::clone(queue.shared_topic()), Arc::clone(queue.shared_broker()), queue_id),
@@ -116,6 +118,17 @@ impl SendReceipt {
     }
 }
 
+/// A number of decimal digits; `None` for anything else.
+fn decimal(digits: &[u8]) -> Option<i64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0i64, |number, digit| {
+        let digit = digit.wrapping_sub(b'0');
+        if digit > 9 { None } else { number.checked_mul(10)?.checked_add(digit.into()) }
+    })
+}
+
 /// An offset message id as it came: few callers ask for it, so it is read when they do.
 #[derive(Clone, Copy)]
 struct OffsetIdText {
@@ -125,10 +138,10 @@ struct OffsetIdText {
 }
 
 impl OffsetIdText {
-    fn new(text: &str) -> Self {
+    fn new(text: &[u8]) -> Self {
         let mut kept = Self { text: [0; id::LENGTH_V6], length: 0 };
         if let Some(place) = kept.text.get_mut(..text.len()) {
-            place.copy_from_slice(text.as_bytes());
+            place.copy_from_slice(text);
             kept.length = text.len() as u8;
         }
         kept

@@ -54,12 +54,13 @@ impl Response {
         header.head.remark.map(std::borrow::Cow::into_owned)
     }
 
-    /// The values of a few header fields, in the order of `names`, for answers of which little is wanted.
+    /// The values of a few header fields, in the order of `names`, for answers of which little is wanted. They need not
+    /// be text.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Protocol`] when the fields are malformed.
-    pub fn find<const N: usize>(&self, names: [&str; N]) -> Result<[Option<Cow<'_, str>>; N]> {
+    pub fn find<const N: usize>(&self, names: [&str; N]) -> Result<[Option<Cow<'_, [u8]>>; N]> {
         self.fields().and_then(|fields| fields.find(names)).map_err(|error| self.malformed(error))
     }
 

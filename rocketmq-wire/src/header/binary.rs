@@ -60,7 +60,7 @@ pub fn decode(bytes: &[u8]) -> Result<Header<'_>, DecodeError> {
     let opaque = i32::from_be_bytes(reader.array("opaque")?);
     let flag = i32::from_be_bytes(reader.array("flag")?);
     let remark_length = reader.length("remark length")?;
-    let remark = reader.text("remark", remark_length)?;
+    let remark = if remark_length == 0 { "" } else { reader.text("remark", remark_length)? };
     let fields_length = reader.length("fields length")?;
     let fields = reader.take("fields", fields_length)?;
     if reader.at != bytes.len() {
@@ -206,6 +206,11 @@ impl FieldWriter for BinaryFieldWriter<'_> {
 
     #[inline]
     fn integer(&mut self, name: &str, value: i64) {
+        const DIGIT: [&[u8]; 10] = [b"0", b"1", b"2", b"3", b"4", b"5", b"6", b"7", b"8", b"9"];
+        // Most integers in a header are flags and small counts.
+        if let Some(digit) = usize::try_from(value).ok().and_then(|value| DIGIT.get(value)) {
+            return self.entry(name, digit);
+        }
         const DIGITS: usize = 20;
         const END: usize = 2 + SHORT_NAME + 4 + DIGITS;
         let mut digits = [0; DIGITS];

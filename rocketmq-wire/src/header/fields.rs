@@ -83,28 +83,29 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The values of a few fields, in the order of `names`; the others are passed over without a look at their text. Of a
-    /// repeated field the last counts.
+    /// The values of a few fields, in the order of `names`, as bytes that need not be text; the others are passed over.
+    /// Of a repeated field the last counts.
     ///
     /// # Errors
     ///
     /// Malformed entries.
     #[inline]
-    pub fn find<const N: usize>(&self, names: [&str; N]) -> Result<[Option<Cow<'a, str>>; N], DecodeError> {
+    pub fn find<const N: usize>(&self, names: [&str; N]) -> Result<[Option<Cow<'a, [u8]>>; N], DecodeError> {
         let mut found = [const { None }; N];
         match self.0 {
             Source::Absent => {}
             Source::Json(text) => json::for_each_field(text, |name, value| {
                 if let Some(index) = names.iter().position(|wanted| *wanted == name) {
-                    found[index] = value;
+                    found[index] = value.map(|text| match text {
+                        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+                        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+                    });
                 }
                 Ok(())
             })?,
-            Source::Binary(bytes) => binary::for_each_entry(bytes, |_, name, offset, value| {
+            Source::Binary(bytes) => binary::for_each_entry(bytes, |_, name, _, value| {
                 if let Some(index) = names.iter().position(|wanted| wanted.as_bytes() == name) {
-                    let text = std::str::from_utf8(value);
-                    let text = text.map_err(|_| DecodeError::NotUtf8 { what: "field value", offset })?;
-                    found[index] = Some(Cow::Borrowed(text));
+                    found[index] = Some(Cow::Borrowed(value));
                 }
                 Ok(())
             })?,

@@ -178,8 +178,9 @@ fn day_of_month(day: i64) -> u32 {
     (day_of_year - (153 * month + 2) / 5 + 1) as u32
 }
 
-/// Up to [`LENGTH_V6`] upper-case hex digits, kept in place.
+/// Up to [`LENGTH_V6`] upper-case hex digits, kept in place. Aligned, so that they are checked to be text by words.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(align(8))]
 struct HexText {
     digits: [u8; LENGTH_V6],
     length: u8,
@@ -191,12 +192,10 @@ impl HexText {
     }
 
     fn put(&mut self, bytes: &[u8]) {
-        const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
         let at = usize::from(self.length);
         let pairs = self.digits[at..at + 2 * bytes.len()].chunks_exact_mut(2);
         for (pair, byte) in pairs.zip(bytes) {
-            pair[0] = DIGITS[usize::from(byte >> 4)];
-            pair[1] = DIGITS[usize::from(byte & 0xF)];
+            pair.copy_from_slice(&HEX_PAIRS[usize::from(*byte)]);
         }
         self.length += 2 * bytes.len() as u8;
     }
@@ -218,6 +217,18 @@ impl fmt::Debug for HexText {
         f.write_str(self.as_str())
     }
 }
+
+/// The two hex digits of each byte.
+const HEX_PAIRS: [[u8; 2]; 256] = {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [DIGITS[byte >> 4], DIGITS[byte & 0xF]];
+        byte += 1;
+    }
+    pairs
+};
 
 /// What each byte is worth as a hex digit of either case; 0xFF when it is none.
 const HEX_VALUES: [u8; 256] = {
