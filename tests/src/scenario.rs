@@ -82,6 +82,26 @@ macro_rules! scenarios {
     };
 }
 
+/// As [`scenarios!`], with every scenario there is.
+#[macro_export]
+macro_rules! every_scenario {
+    ($module:ident: $server:expr, $sender:expr, $receiver:expr) => {
+        $crate::scenarios! {
+            $module: $server, $sender, $receiver;
+            nothing_lost_none_duplicated($crate::scenario::scaled(10_000)),
+            tags_filter,
+            non_ascii_tag,
+            take_over,
+            fails_twice_then_succeeds,
+            restart_continues,
+            bodies,
+            unicode_properties,
+            broker_restarts_while_sending,
+            broker_is_killed_while_sending,
+        }
+    };
+}
+
 /// Many messages arrive once each, with the body, keys, ids and places that the sender was told.
 pub async fn nothing_lost_none_duplicated(cast: Cast, count: usize) {
     let _running = cast.server.share().await;

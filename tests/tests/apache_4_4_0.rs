@@ -3,27 +3,15 @@
 use std::sync::LazyLock;
 
 use rocketmq_tests::{
+    every_scenario,
     party::{go, java, ours},
-    scenario::scaled,
     scenarios,
     server::Server,
 };
 
 static SERVER: LazyLock<Server> = LazyLock::new(|| Server::apache("4.4.0"));
 
-scenarios! {
-    ours_to_ours: SERVER, ours(), ours();
-    nothing_lost_none_duplicated(scaled(10_000)),
-    tags_filter,
-    non_ascii_tag,
-    take_over,
-    fails_twice_then_succeeds,
-    restart_continues,
-    bodies,
-    unicode_properties,
-    broker_restarts_while_sending,
-    broker_is_killed_while_sending,
-}
+every_scenario! { ours_to_ours: SERVER, ours(), ours() }
 scenarios! { java_to_ours: SERVER, java(), ours(); bodies, unicode_properties }
 scenarios! { ours_to_go: SERVER, ours(), go(); bodies, unicode_properties }
 // The harness judged by itself: what fails here is no fault of ours.

@@ -4,8 +4,8 @@
 use std::sync::LazyLock;
 
 use rocketmq_tests::{
+    every_scenario,
     party::{java, ours},
-    scenario::scaled,
     scenarios,
     server::Server,
 };
@@ -15,17 +15,5 @@ static SERVER: LazyLock<Server> = LazyLock::new(|| {
     Server::apache(&version)
 });
 
-scenarios! {
-    ours_to_ours: SERVER, ours(), ours();
-    nothing_lost_none_duplicated(scaled(10_000)),
-    tags_filter,
-    non_ascii_tag,
-    take_over,
-    fails_twice_then_succeeds,
-    restart_continues,
-    bodies,
-    unicode_properties,
-    broker_restarts_while_sending,
-    broker_is_killed_while_sending,
-}
+every_scenario! { ours_to_ours: SERVER, ours(), ours() }
 scenarios! { java_to_ours: SERVER, java(), ours(); bodies, unicode_properties }

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use rocketmq_native::HeaderType;
 use rocketmq_tests::{
+    every_scenario,
     party::{Party, ours},
     scenario::scaled,
     scenarios,
@@ -14,19 +15,7 @@ static SERVER: LazyLock<Server> = LazyLock::new(|| Server::mock(&[]));
 static SERVER_4_9: LazyLock<Server> = LazyLock::new(|| Server::mock(&[("compatibility", "4.9")]));
 static SERVER_4_4: LazyLock<Server> = LazyLock::new(|| Server::mock(&[("compatibility", "4.4")]));
 
-scenarios! {
-    ours_to_ours: SERVER, ours(), ours();
-    nothing_lost_none_duplicated(scaled(10_000)),
-    tags_filter,
-    non_ascii_tag,
-    take_over,
-    fails_twice_then_succeeds,
-    restart_continues,
-    bodies,
-    unicode_properties,
-    broker_restarts_while_sending,
-    broker_is_killed_while_sending,
-}
+every_scenario! { ours_to_ours: SERVER, ours(), ours() }
 scenarios! {
     json: SERVER, Party::Ours(HeaderType::Json), Party::Ours(HeaderType::Json);
     nothing_lost_none_duplicated(scaled(1_000)), fails_twice_then_succeeds, unicode_properties,
