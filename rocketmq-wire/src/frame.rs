@@ -3,7 +3,7 @@
 //! A frame is `length (4) | serialize type (1) | header length (3) | header | body`, all big-endian; the length
 //! counts everything after itself. Nothing here allocates for a length that the peer merely announces.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 
 use crate::error::DecodeError;
 use crate::header::{Header, SerializeType};
@@ -115,13 +115,12 @@ impl Frame {
         Header::decode(self.serialize_type, &self.header)
     }
 
-    fn cut(bytes: Bytes, layout: FrameLayout) -> Self {
+    fn cut(mut bytes: Bytes, layout: FrameLayout) -> Self {
         let body_at = PREFIX_LENGTH + layout.header_length;
-        Self {
-            serialize_type: layout.serialize_type,
-            header: bytes.slice(PREFIX_LENGTH..body_at),
-            body: bytes.slice(body_at..layout.frame_length),
-        }
+        // An answer seldom has a body: no need to share the memory once more then.
+        let body = if body_at == bytes.len() { Bytes::new() } else { bytes.split_off(body_at) };
+        bytes.advance(PREFIX_LENGTH);
+        Self { serialize_type: layout.serialize_type, header: bytes, body }
     }
 }
 

@@ -199,6 +199,11 @@ impl RouteCache {
         if let Some(route) = topic.known().for_sending() {
             return Ok(Arc::clone(route));
         }
+        // In memory of its own: the future of each send would have to have room for it otherwise.
+        Box::pin(self.look_up_for_sending(topic, deadline)).await
+    }
+
+    async fn look_up_for_sending(&self, topic: &Arc<Topic>, deadline: Instant) -> Result<Arc<Route>> {
         let known = self.look_up(topic, deadline).await?;
         if let Some(route) = known.for_sending() {
             return Ok(Arc::clone(route));

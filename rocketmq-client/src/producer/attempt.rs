@@ -30,27 +30,69 @@ struct Outgoing<'a> {
     born_ms: i64,
 }
 
+/// What came of the attempts so far.
+#[derive(Default)]
+struct Past {
+    failures: Attempts,
+    /// Taken by a broker, but not stored as safely as it should be.
+    not_stored: Option<SendReceipt>,
+    /// The broker that failed last.
+    avoid: Option<Arc<str>>,
+}
+
+impl Past {
+    fn into_result(self, message: &Message) -> Result<SendReceipt> {
+        match self.not_stored {
+            Some(receipt) => Ok(receipt),
+            None => Err(self.failures.into_error(message.topic()).unwrap_or_else(|| time_is_over(message.topic()))),
+        }
+    }
+}
+
 impl Inner {
     /// Sends a checked message to queues of the producer's choice.
+    ///
+    /// Nearly always the first attempt succeeds: what it takes to go on is made, and held in memory, only after it has
+    /// not.
     pub(super) async fn send_anywhere(
         &self,
         topic: &TopicQueues,
-        mut message: Message,
+        message: &mut Message,
+        began: Instant,
         deadline: Instant,
     ) -> Result<SendReceipt> {
-        let outgoing = self.outgoing(&mut message);
+        let outgoing = self.outgoing(message);
+        let targets = self.targets(topic, deadline).await?;
+        let (target, peer) = self.choose(topic, &targets, None)?;
+        let first = match outgoing.attempt(peer, target, self.attempt_deadline(0, began, deadline)).await {
+            Ok(receipt) if verdict::of_status(receipt.status(), self.config.retry_not_stored) == Verdict::Final => {
+                return Ok(receipt);
+            }
+            first => first,
+        };
+        let mut past = Past::default();
+        match self.note(topic, target, began, first, &mut past) {
+            Verdict::Final => past.into_result(outgoing.message),
+            Verdict::Retry => Box::pin(self.send_again(topic, outgoing, deadline, past)).await,
+        }
+    }
+
+    /// The attempts after a first one that did not succeed.
+    async fn send_again(
+        &self,
+        topic: &TopicQueues,
+        outgoing: Outgoing<'_>,
+        deadline: Instant,
+        mut past: Past,
+    ) -> Result<SendReceipt> {
         let env = self.cluster.env();
-        let mut attempts = Attempts::default();
         let mut pause = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        let mut not_stored = None;
-        let mut avoid: Option<Arc<str>> = None;
-        for number in 0..=self.config.retries {
-            let route = self.cluster.routes().for_sending(&topic.topic, deadline).await?;
-            let targets = topic.targets(&self.cluster, route);
-            let (target, peer) = self.choose(topic, &targets, avoid.as_deref())?;
+        for number in 1..=self.config.retries {
+            let targets = self.targets(topic, deadline).await?;
+            let (target, peer) = self.choose(topic, &targets, past.avoid.as_deref())?;
             let mut began = env.now();
-            if let Some(last) = attempts.last() {
-                if verdict::needs_pause(&last.error) && avoid.as_deref() == Some(target.queue.broker()) {
+            if let Some(last) = past.failures.last() {
+                if verdict::needs_pause(&last.error) && past.avoid.as_deref() == Some(target.queue.broker()) {
                     env.sleep_until(deadline.min(began + pause.next(env.random()))).await;
                     began = env.now();
                 }
@@ -58,31 +100,54 @@ impl Inner {
                     break;
                 }
             }
-            let error = match outgoing.attempt(peer, target, self.attempt_deadline(number, began, deadline)).await {
-                Ok(receipt) => match verdict::of_status(receipt.status(), self.config.retry_not_stored) {
-                    Verdict::Final => return Ok(receipt),
-                    Verdict::Retry => {
-                        not_stored.get_or_insert(receipt);
-                        avoid = Some(Arc::clone(target.queue.shared_broker()));
-                        continue;
+            match outgoing.attempt(peer, target, self.attempt_deadline(number, began, deadline)).await {
+                Ok(receipt) if verdict::of_status(receipt.status(), self.config.retry_not_stored) == Verdict::Final => {
+                    return Ok(receipt);
+                }
+                result => {
+                    if self.note(topic, target, began, result, &mut past) == Verdict::Final {
+                        break;
                     }
-                },
-                Err(error) => error,
-            };
-            if verdict::suspects_route(&error) {
-                self.cluster.routes().suspect(&topic.topic);
+                }
             }
-            let verdict = verdict::of_error(&error);
-            attempts.push(Attempt { queue: target.queue.clone(), elapsed: env.now() - began, error });
-            if verdict == Verdict::Final {
-                break;
+        }
+        past.into_result(outgoing.message)
+    }
+
+    /// Keeps what an attempt came to that was no full success, and judges whether there should be another.
+    fn note(
+        &self,
+        topic: &TopicQueues,
+        target: &WriteQueue,
+        began: Instant,
+        result: Result<SendReceipt>,
+        past: &mut Past,
+    ) -> Verdict {
+        let error = match result {
+            Ok(receipt) => {
+                past.not_stored.get_or_insert(receipt);
+                past.avoid = Some(Arc::clone(target.queue.shared_broker()));
+                return Verdict::Retry;
             }
-            avoid = Some(Arc::clone(target.queue.shared_broker()));
+            Err(error) => error,
+        };
+        if verdict::suspects_route(&error) {
+            self.cluster.routes().suspect(&topic.topic);
         }
-        match not_stored {
-            Some(receipt) => Ok(receipt),
-            None => Err(attempts.into_error(message.topic()).unwrap_or_else(|| time_is_over(message.topic()))),
+        let verdict = verdict::of_error(&error);
+        let elapsed = self.cluster.env().now() - began;
+        past.failures.push(Attempt { queue: target.queue.clone(), elapsed, error });
+        past.avoid = Some(Arc::clone(target.queue.shared_broker()));
+        verdict
+    }
+
+    /// What the topic's route leads to now.
+    async fn targets(&self, topic: &TopicQueues, deadline: Instant) -> Result<Arc<Targets>> {
+        if let Some(targets) = topic.kept_targets() {
+            return Ok(targets);
         }
+        let route = self.cluster.routes().for_sending(&topic.topic, deadline).await?;
+        Ok(topic.targets(&self.cluster, route))
     }
 
     /// Sends a checked message to one queue, once.
@@ -90,11 +155,11 @@ impl Inner {
         &self,
         topic: &TopicQueues,
         queue: &MessageQueue,
-        mut message: Message,
+        message: &mut Message,
         deadline: Instant,
     ) -> Result<SendReceipt> {
         let peer = self.master(queue)?;
-        let outgoing = self.outgoing(&mut message);
+        let outgoing = self.outgoing(message);
         let began = self.cluster.env().now();
         let error = match outgoing.attempt_at(&peer, queue, deadline).await {
             Ok(receipt) => return Ok(receipt),
@@ -105,7 +170,8 @@ impl Inner {
         }
         let mut attempts = Attempts::default();
         attempts.push(Attempt { queue: queue.clone(), elapsed: self.cluster.env().now() - began, error });
-        Err(attempts.into_error(message.topic()).unwrap_or_else(|| time_is_over(message.topic())))
+        let topic = outgoing.message.topic();
+        Err(attempts.into_error(topic).unwrap_or_else(|| time_is_over(topic)))
     }
 
     /// Hands a checked message to a connection and is done with it.
@@ -116,8 +182,7 @@ impl Inner {
         mut message: Message,
         deadline: Instant,
     ) -> Result<()> {
-        let route = self.cluster.routes().for_sending(&topic.topic, deadline).await?;
-        let targets = topic.targets(&self.cluster, route);
+        let targets = self.targets(topic, deadline).await?;
         let (queue, peer) = match queue {
             Some(queue) => (queue, self.master(queue)?),
             None => {

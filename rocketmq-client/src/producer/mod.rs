@@ -78,6 +78,14 @@ struct Targets {
 }
 
 impl TopicQueues {
+    /// What the route known now leads to, if that was found before.
+    fn kept_targets(&self) -> Option<Arc<Targets>> {
+        let known = self.topic.known();
+        let route = known.for_sending()?;
+        let kept = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.as_ref().filter(|targets| Arc::ptr_eq(&targets.route, route)).cloned()
+    }
+
     /// What a route leads to: found once, as long as the route stays the same.
     fn targets(&self, cluster: &Cluster, route: Arc<Route>) -> Arc<Targets> {
         // One assignment is all that is done under the lock.
@@ -160,8 +168,12 @@ impl Producer {
     /// [`ErrorKind::NoRoute`] when the topic exists nowhere and no broker creates it; [`ErrorKind::Closed`] after
     /// [`shutdown`](Self::shutdown); else the kind of the last attempt. [`Error::outcome`] says whether the message may be
     /// stored all the same, [`Attempts::of`] lists the attempts.
-    pub async fn send(&self, message: Message) -> Result<SendReceipt> {
-        self.send_with(message, SendOptions::default()).await
+    pub async fn send(&self, mut message: Message) -> Result<SendReceipt> {
+        let _under_way = self.0.begin(&message, None)?;
+        let began = self.0.cluster.env().now();
+        let deadline = self.0.deadline(began, None);
+        let topic = self.0.topic(&message, deadline).await?;
+        self.0.send_anywhere(&topic, &mut message, began, deadline).await
     }
 
     /// Sends a message with a timeout or to a queue of the caller's choice; see [`send`](Self::send).
@@ -169,13 +181,14 @@ impl Producer {
     /// # Errors
     ///
     /// As [`send`](Self::send), and [`ErrorKind::InvalidArgument`] when the queue is of another topic.
-    pub async fn send_with(&self, message: Message, options: SendOptions) -> Result<SendReceipt> {
+    pub async fn send_with(&self, mut message: Message, options: SendOptions) -> Result<SendReceipt> {
         let _under_way = self.0.begin(&message, options.queue.as_ref())?;
-        let deadline = self.0.deadline(options.timeout);
+        let began = self.0.cluster.env().now();
+        let deadline = self.0.deadline(began, options.timeout);
         let topic = self.0.topic(&message, deadline).await?;
         match &options.queue {
-            None => self.0.send_anywhere(&topic, message, deadline).await,
-            Some(queue) => self.0.send_to_queue(&topic, queue, message, deadline).await,
+            None => self.0.send_anywhere(&topic, &mut message, began, deadline).await,
+            Some(queue) => self.0.send_to_queue(&topic, queue, &mut message, deadline).await,
         }
     }
 
@@ -197,7 +210,7 @@ impl Producer {
     /// As [`send_one_way`](Self::send_one_way), and [`ErrorKind::InvalidArgument`] when the queue is of another topic.
     pub async fn send_one_way_with(&self, message: Message, options: SendOptions) -> Result<()> {
         let _under_way = self.0.begin(&message, options.queue.as_ref())?;
-        let deadline = self.0.deadline(options.timeout);
+        let deadline = self.0.deadline(self.0.cluster.env().now(), options.timeout);
         let topic = self.0.topic(&message, deadline).await?;
         self.0.send_and_forget(&topic, options.queue.as_ref(), message, deadline).await
     }
@@ -212,7 +225,7 @@ impl Producer {
     /// asked.
     pub async fn queues(&self, topic: &str) -> Result<Vec<MessageQueue>> {
         let topic: Arc<str> = topic.into();
-        let deadline = self.0.deadline(None);
+        let deadline = self.0.deadline(self.0.cluster.env().now(), None);
         let topic = self.0.look_up(&topic, deadline).await?;
         let route = self.0.cluster.routes().for_sending(&topic.topic, deadline).await?;
         Ok(route.write_queues().iter().map(|target| target.queue.clone()).collect())
@@ -262,20 +275,28 @@ impl Inner {
         Ok(token)
     }
 
-    fn deadline(&self, timeout: Option<Duration>) -> Instant {
+    fn deadline(&self, began: Instant, timeout: Option<Duration>) -> Instant {
         // No longer than the clock goes.
         const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
-        self.cluster.env().now() + timeout.unwrap_or(self.config.timeout).min(LONGEST)
+        began + timeout.unwrap_or(self.config.timeout).min(LONGEST)
     }
 
     async fn topic(&self, message: &Message, deadline: Instant) -> Result<Arc<TopicQueues>> {
-        self.look_up(message.shared_topic(), deadline).await.map_err(|error| error.with_operation("send"))
+        let name = message.shared_topic();
+        if let Some(topic) = self.known_topic(name) {
+            return Ok(topic);
+        }
+        // In memory of its own: the future of each send would have to have room for it otherwise.
+        Box::pin(self.look_up(name, deadline)).await.map_err(|error| error.with_operation("send"))
+    }
+
+    fn known_topic(&self, name: &str) -> Option<Arc<TopicQueues>> {
+        self.topics.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
     /// The topic of that name; checked and looked up when it is new to this producer.
     async fn look_up(&self, name: &Arc<str>, deadline: Instant) -> Result<Arc<TopicQueues>> {
-        let known = self.topics.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
-        if let Some(topic) = known {
+        if let Some(topic) = self.known_topic(name) {
             return Ok(topic);
         }
         check_topic_for_sending(name)?;

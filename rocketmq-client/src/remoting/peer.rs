@@ -115,7 +115,8 @@ impl Peer {
             // Whether it is lost shows when it is used.
             return Ok(connection.clone());
         }
-        let connection = self.0.env.within(deadline, self.connect(deadline)).await;
+        // In memory of its own: the future of each call would have to have room for it otherwise.
+        let connection = Box::pin(self.0.env.within(deadline, self.connect(deadline))).await;
         connection.unwrap_or_else(|| {
             Err(Error::new(ErrorKind::Timeout, "the time given was over before there was a connection")
                 .with_broker(Arc::clone(&self.0.address)))

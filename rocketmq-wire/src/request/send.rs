@@ -89,12 +89,13 @@ impl<'a> From<SendMessageRequest<'a>> for SendMessageRequestV2<'a> {
 pub struct SendTemplate {
     /// Topic, default topic and queue.
     before: EncodedFields,
-    /// What a message that is sent for the first time says besides, and the broker.
+    /// The broker.
     after: EncodedFields,
 }
 
 impl SendTemplate {
-    /// Encodes the topic, default topic, number of queues, queue and broker of a message that is sent for the first time.
+    /// Encodes the topic, default topic, number of queues, queue and broker. What else a header can say is left out: it is
+    /// zero and false then at brokers of all versions, as it is for a message that is sent for the first time.
     #[must_use]
     pub fn new(request: &SendMessageRequestV2<'_>) -> Self {
         Self { before: EncodedFields::new(&Before(request)), after: EncodedFields::new(&After(request)) }
@@ -116,9 +117,6 @@ struct After<'a>(&'a SendMessageRequestV2<'a>);
 
 impl EncodeFields for After<'_> {
     fn encode_fields<W: FieldWriter>(&self, writer: &mut W) {
-        writer.integer("j", 0);
-        writer.boolean("k", false);
-        writer.boolean("m", false);
         self.0.broker_name.write("n", writer);
     }
 }
@@ -230,11 +228,8 @@ mod tests {
             born_timestamp: 1_700_000_000_000,
             flag: 7,
             properties: Some("WAIT\u{1}true\u{2}".into()),
-            reconsume_times: Some(0),
-            unit_mode: Some(false),
-            max_reconsume_times: None,
-            batch: Some(false),
             broker_name: Some("broker-a".into()),
+            ..Default::default()
         };
         let template = SendTemplate::new(&whole);
         let templated = TemplatedSend {
