@@ -10,7 +10,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -33,6 +33,15 @@ struct Surroundings {
     clock: Clock,
     random: AtomicU64,
     network: Arc<dyn Network>,
+    reckoning: Reckoning,
+}
+
+/// What wall-clock time is reckoned from; see [`Env::wall_clock_ms_at`].
+struct Reckoning {
+    origin: Instant,
+    wall_at_origin_ms: AtomicI64,
+    /// When to read the wall clock next, in milliseconds since the origin.
+    read_at_ms: AtomicI64,
 }
 
 enum Clock {
@@ -74,7 +83,9 @@ impl Env {
             )
             .with_source(error)
         })?;
-        Ok(Self(Arc::new(Surroundings { runtime, clock, random: AtomicU64::new(seed), network })))
+        #[expect(clippy::disallowed_methods, reason = "the origin of wall-clock time that is reckoned")]
+        let reckoning = Reckoning { origin: Instant::now(), wall_at_origin_ms: 0.into(), read_at_ms: 0.into() };
+        Ok(Self(Arc::new(Surroundings { runtime, clock, random: AtomicU64::new(seed), network, reckoning })))
     }
 
     /// Monotonic time.
@@ -126,6 +137,24 @@ impl Env {
             output = future => Some(output),
             () = self.sleep_until(deadline) => None,
         }
+    }
+
+    /// Wall-clock time as the protocol carries it, at a moment that has just been read from the monotonic clock.
+    ///
+    /// The system's wall clock is read once a second; in between, time is reckoned from the monotonic clock. So a step
+    /// of the wall clock is noticed up to a second late, and a message costs one look at a clock instead of two.
+    pub(crate) fn wall_clock_ms_at(&self, now: Instant) -> i64 {
+        const READ_EVERY_MS: i64 = 1000;
+        let Clock::System = &self.0.clock else { return self.wall_clock_ms() };
+        let Reckoning { origin, wall_at_origin_ms, read_at_ms } = &self.0.reckoning;
+        let since_origin = now.saturating_duration_since(*origin);
+        let since_origin_ms = since_origin.as_secs() as i64 * 1000 + i64::from(since_origin.subsec_millis());
+        if since_origin_ms >= read_at_ms.load(Ordering::Relaxed) {
+            // Two that come at the same time read the clock twice, and both are right.
+            wall_at_origin_ms.store(self.wall_clock_ms() - since_origin_ms, Ordering::Relaxed);
+            read_at_ms.store(since_origin_ms + READ_EVERY_MS, Ordering::Relaxed);
+        }
+        wall_at_origin_ms.load(Ordering::Relaxed) + since_origin_ms
     }
 
     /// 64 random bits.

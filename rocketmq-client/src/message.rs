@@ -270,25 +270,36 @@ fn invalid(message: impl Into<Cow<'static, str>>) -> Error {
 /// Ordered by topic, broker name and number, which is the order in which queues are allocated to consumers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MessageQueue {
+    names: Arc<Names>,
+    id: i32,
+}
+
+/// Shared as one: every receipt has them.
+#[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Names {
     topic: Arc<str>,
     broker: Arc<str>,
-    id: i32,
 }
 
 impl MessageQueue {
     /// The queue `id` of a topic on the broker of that name.
     pub fn new(topic: impl Into<Arc<str>>, broker: impl Into<Arc<str>>, id: i32) -> Self {
-        Self { topic: topic.into(), broker: broker.into(), id }
+        Self { names: Arc::new(Names { topic: topic.into(), broker: broker.into() }), id }
     }
 
     /// The topic.
     pub fn topic(&self) -> &str {
-        &self.topic
+        &self.names.topic
     }
 
     /// The broker's name.
     pub fn broker(&self) -> &str {
-        &self.broker
+        &self.names.broker
+    }
+
+    /// Another queue of the same topic and broker.
+    pub(crate) fn sibling(&self, id: i32) -> Self {
+        Self { names: Arc::clone(&self.names), id }
     }
 
     /// The queue's number on that broker, from 0.
@@ -296,18 +307,14 @@ impl MessageQueue {
         self.id
     }
 
-    pub(crate) fn shared_topic(&self) -> &Arc<str> {
-        &self.topic
-    }
-
     pub(crate) fn shared_broker(&self) -> &Arc<str> {
-        &self.broker
+        &self.names.broker
     }
 }
 
 impl fmt::Display for MessageQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.topic, self.broker, self.id)
+        write!(f, "{}:{}:{}", self.names.topic, self.names.broker, self.id)
     }
 }
 

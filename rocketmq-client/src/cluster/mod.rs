@@ -11,7 +11,7 @@ mod route_cache;
 mod tests;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -48,6 +48,8 @@ struct Inner {
     brokers: watch::Receiver<Arc<Brokers>>,
     tasks: Mutex<Vec<Task>>,
     closed: CancellationToken,
+    /// The same, to be looked at for each message.
+    is_closed: AtomicBool,
 }
 
 /// How a client names itself and its messages.
@@ -82,7 +84,18 @@ impl Cluster {
         let tasks = vec![env.spawn(routes.clone().keep_fresh(config.route_interval)), env.spawn(heartbeats.run())];
         let brokers = routes.brokers();
         let (tasks, closed) = (Mutex::new(tasks), CancellationToken::new());
-        Self(Arc::new(Inner { env, config, identity, pool, routes, groups, brokers, tasks, closed }))
+        Self(Arc::new(Inner {
+            env,
+            config,
+            identity,
+            pool,
+            routes,
+            groups,
+            brokers,
+            tasks,
+            closed,
+            is_closed: false.into(),
+        }))
     }
 
     /// Time, randomness and tasks.
@@ -139,6 +152,11 @@ impl Cluster {
         self.0.routes.name_servers().preferred()
     }
 
+    /// Whether the client is closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.0.is_closed.load(Ordering::Acquire)
+    }
+
     /// Cancelled when the client is closed.
     pub(crate) fn closed(&self) -> &CancellationToken {
         &self.0.closed
@@ -158,6 +176,7 @@ impl Cluster {
     ///
     /// Dropping the future ends the connections at once.
     pub(crate) async fn close(&self, deadline: Instant) {
+        self.0.is_closed.store(true, Ordering::Release);
         self.0.closed.cancel();
         self.0.env.within(deadline, self.0.groups.leave_all()).await;
         self.0.routes.close();

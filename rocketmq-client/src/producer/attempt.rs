@@ -1,7 +1,7 @@
 //! The way of one message: attempts until one succeeds, within one time budget.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use rocketmq_wire::message::id::UniqueId;
@@ -16,7 +16,7 @@ use crate::backoff::Backoff;
 use crate::cluster::{QUEUES_OF_NEW_TOPIC, WriteQueue};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, MessageQueue};
-use crate::remoting::Peer;
+use crate::remoting::{Connection, Peer};
 
 /// How long a busy broker is left alone before the same message is tried there again.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -49,50 +49,70 @@ impl Past {
     }
 }
 
+/// Where one attempt goes.
+pub(super) struct Way {
+    targets: Arc<Targets>,
+    place: usize,
+    /// The connection that was up when the way was chosen.
+    connection: Option<Connection>,
+}
+
+impl Way {
+    fn target(&self) -> &WriteQueue {
+        &self.targets.route.write_queues()[self.place]
+    }
+
+    fn peer(&self) -> &Peer {
+        &self.targets.masters[self.place]
+    }
+}
+
 impl Inner {
     /// Sends a checked message to queues of the producer's choice.
     ///
-    /// Nearly always the first attempt succeeds: what it takes to go on is made, and held in memory, only after it has
-    /// not.
+    /// Nearly always the way is known and the first attempt succeeds: what else it may take is made, and held in
+    /// memory, only when they do not.
     pub(super) async fn send_anywhere(
         &self,
-        topic: &TopicQueues,
         message: &mut Message,
         began: Instant,
         deadline: Instant,
     ) -> Result<SendReceipt> {
-        let outgoing = self.outgoing(message);
-        let targets = self.targets(topic, deadline).await?;
-        let (target, peer) = self.choose(topic, &targets, None)?;
-        let first = match outgoing.attempt(peer, target, self.attempt_deadline(0, began, deadline)).await {
-            Ok(receipt) if verdict::of_status(receipt.status(), self.config.retry_not_stored) == Verdict::Final => {
-                return Ok(receipt);
-            }
-            first => first,
+        let outgoing = self.outgoing(message, began);
+        let mut way = match self.known_way(outgoing.message.topic()) {
+            Some(way) => way,
+            None => Box::pin(self.find_way(outgoing.message, deadline)).await?,
         };
-        let mut past = Past::default();
-        match self.note(topic, target, began, first, &mut past) {
-            Verdict::Final => past.into_result(outgoing.message),
-            Verdict::Retry => Box::pin(self.send_again(topic, outgoing, deadline, past)).await,
+        match outgoing.attempt(&mut way, self.attempt_deadline(0, began, deadline)).await {
+            Ok(receipt) if verdict::of_status(receipt.status(), self.config.retry_not_stored) == Verdict::Final => {
+                Ok(receipt)
+            }
+            first => Box::pin(self.go_on(outgoing, &way, began, deadline, first)).await,
         }
     }
 
-    /// The attempts after a first one that did not succeed.
-    async fn send_again(
+    /// What comes after a first attempt that was no full success: more of them, while that may help.
+    async fn go_on(
         &self,
-        topic: &TopicQueues,
         outgoing: Outgoing<'_>,
+        way: &Way,
+        began: Instant,
         deadline: Instant,
-        mut past: Past,
+        first: Result<SendReceipt>,
     ) -> Result<SendReceipt> {
+        let topic = self.topic(outgoing.message, deadline).await?;
+        let mut past = Past::default();
+        if self.note(&topic, way.target(), began, first, &mut past) == Verdict::Final {
+            return past.into_result(outgoing.message);
+        }
         let env = self.cluster.env();
         let mut pause = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         for number in 1..=self.config.retries {
-            let targets = self.targets(topic, deadline).await?;
-            let (target, peer) = self.choose(topic, &targets, past.avoid.as_deref())?;
+            let targets = self.targets(&topic, deadline).await?;
+            let mut way = self.choose(&topic, targets, past.avoid.as_deref())?;
             let mut began = env.now();
             if let Some(last) = past.failures.last() {
-                if verdict::needs_pause(&last.error) && past.avoid.as_deref() == Some(target.queue.broker()) {
+                if verdict::needs_pause(&last.error) && past.avoid.as_deref() == Some(way.target().queue.broker()) {
                     env.sleep_until(deadline.min(began + pause.next(env.random()))).await;
                     began = env.now();
                 }
@@ -100,12 +120,12 @@ impl Inner {
                     break;
                 }
             }
-            match outgoing.attempt(peer, target, self.attempt_deadline(number, began, deadline)).await {
+            match outgoing.attempt(&mut way, self.attempt_deadline(number, began, deadline)).await {
                 Ok(receipt) if verdict::of_status(receipt.status(), self.config.retry_not_stored) == Verdict::Final => {
                     return Ok(receipt);
                 }
                 result => {
-                    if self.note(topic, target, began, result, &mut past) == Verdict::Final {
+                    if self.note(&topic, way.target(), began, result, &mut past) == Verdict::Final {
                         break;
                     }
                 }
@@ -153,14 +173,14 @@ impl Inner {
     /// Sends a checked message to one queue, once.
     pub(super) async fn send_to_queue(
         &self,
-        topic: &TopicQueues,
         queue: &MessageQueue,
         message: &mut Message,
+        began: Instant,
         deadline: Instant,
     ) -> Result<SendReceipt> {
+        let topic = self.topic(message, deadline).await?;
         let peer = self.master(queue)?;
-        let outgoing = self.outgoing(message);
-        let began = self.cluster.env().now();
+        let outgoing = self.outgoing(message, began);
         let error = match outgoing.attempt_at(&peer, queue, deadline).await {
             Ok(receipt) => return Ok(receipt),
             Err(error) => error,
@@ -177,20 +197,21 @@ impl Inner {
     /// Hands a checked message to a connection and is done with it.
     pub(super) async fn send_and_forget(
         &self,
-        topic: &TopicQueues,
         queue: Option<&MessageQueue>,
-        mut message: Message,
+        message: &mut Message,
+        began: Instant,
         deadline: Instant,
     ) -> Result<()> {
-        let targets = self.targets(topic, deadline).await?;
+        let topic = self.topic(message, deadline).await?;
+        let way;
         let (queue, peer) = match queue {
             Some(queue) => (queue, self.master(queue)?),
             None => {
-                let (target, peer) = self.choose(topic, &targets, None)?;
-                (&target.queue, peer.clone())
+                way = self.choose(&topic, self.targets(&topic, deadline).await?, None)?;
+                (&way.target().queue, way.peer().clone())
             }
         };
-        let outgoing = self.outgoing(&mut message);
+        let outgoing = self.outgoing(message, began);
         let request = outgoing.request(queue);
         let sent = peer.call_one_way(&request, outgoing.message.body(), deadline).await;
         sent.map_err(|error| {
@@ -201,23 +222,38 @@ impl Inner {
         })
     }
 
-    fn outgoing<'a>(&'a self, message: &'a mut Message) -> Outgoing<'a> {
-        let born_ms = self.cluster.env().wall_clock_ms();
+    fn outgoing<'a>(&'a self, message: &'a mut Message, began: Instant) -> Outgoing<'a> {
+        let born_ms = self.cluster.env().wall_clock_ms_at(began);
         let unique_id = self.cluster.unique_id(born_ms);
         message.set_unique_id(unique_id.as_str());
         Outgoing { producer: self, message, unique_id, born_ms }
     }
 
+    async fn topic(&self, message: &Message, deadline: Instant) -> Result<Arc<TopicQueues>> {
+        self.look_up(message.shared_topic(), deadline).await.map_err(|error| error.with_operation("send"))
+    }
+
+    /// The way of the next message, when nobody has to be asked for it.
+    fn known_way(&self, topic: &str) -> Option<Way> {
+        let topics = self.topics.read().unwrap_or_else(PoisonError::into_inner);
+        let topic = topics.get(topic)?;
+        let targets = topic.kept_targets()?;
+        let place = topic.choice.choose(targets.route.write_queues(), None)?;
+        let connection = targets.masters[place].up()?;
+        Some(Way { targets, place, connection: Some(connection) })
+    }
+
+    async fn find_way(&self, message: &Message, deadline: Instant) -> Result<Way> {
+        let topic = self.topic(message, deadline).await?;
+        let targets = self.targets(&topic, deadline).await?;
+        self.choose(&topic, targets, None)
+    }
+
     /// The next queue and its broker: not the broker to avoid, nor one that cannot be reached at the moment, while there
     /// is another.
-    fn choose<'a>(
-        &self,
-        topic: &TopicQueues,
-        targets: &'a Targets,
-        avoid: Option<&str>,
-    ) -> Result<(&'a WriteQueue, &'a Peer)> {
+    fn choose(&self, topic: &TopicQueues, targets: Arc<Targets>, avoid: Option<&str>) -> Result<Way> {
         let queues = targets.route.write_queues();
-        let Some(mut chosen) = topic.choice.choose(queues, avoid) else {
+        let Some(mut place) = topic.choice.choose(queues, avoid) else {
             self.cluster.routes().suspect(&topic.topic);
             return Err(Error::new(
                 ErrorKind::NoRoute,
@@ -228,13 +264,13 @@ impl Inner {
             )
             .with_operation("send"));
         };
-        if targets.masters[chosen].failure().is_some() {
+        if targets.masters[place].failure().is_some() {
             let reachable = |place: usize, queue: &WriteQueue| {
                 avoid != Some(queue.queue.broker()) && targets.masters[place].failure().is_none()
             };
-            chosen = topic.choice.choose_where(queues, reachable).unwrap_or(chosen);
+            place = topic.choice.choose_where(queues, reachable).unwrap_or(place);
         }
-        Ok((&queues[chosen], &targets.masters[chosen]))
+        Ok(Way { targets, place, connection: None })
     }
 
     fn master(&self, queue: &MessageQueue) -> Result<Peer> {
@@ -258,7 +294,12 @@ impl Inner {
 
 impl Outgoing<'_> {
     /// One attempt at a queue of the route.
-    async fn attempt(&self, peer: &Peer, target: &WriteQueue, deadline: Instant) -> Result<SendReceipt> {
+    async fn attempt(&self, way: &mut Way, deadline: Instant) -> Result<SendReceipt> {
+        let connection = match way.connection.take() {
+            Some(connection) => connection,
+            None => way.peer().connection(deadline).await?,
+        };
+        let target = way.target();
         let request = TemplatedSend {
             template: &target.template,
             producer_group: &self.producer.group,
@@ -267,7 +308,7 @@ impl Outgoing<'_> {
             flag: self.message.user_flag(),
             properties: self.message.encoded_properties(),
         };
-        let answer = peer.call(&request, self.message.body(), deadline).await?;
+        let answer = way.peer().call_on(connection, &request, self.message.body(), deadline).await?;
         SendReceipt::read(&answer, &target.queue, self.unique_id)
     }
 

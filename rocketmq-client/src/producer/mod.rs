@@ -9,19 +9,18 @@ mod queue_choice;
 mod receipt;
 #[cfg(test)]
 mod tests;
+mod under_way;
 mod verdict;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use tokio_util::task::TaskTracker;
-use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use self::queue_choice::QueueChoice;
+use self::under_way::{Counted, UnderWay};
 use crate::cluster::{Cluster, Membership, Route, Topic};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, MessageQueue, check_group, check_topic_for_sending};
@@ -58,9 +57,7 @@ struct Inner {
     config: Config,
     /// Topics that have been sent to.
     topics: RwLock<BTreeMap<Arc<str>, Arc<TopicQueues>>>,
-    /// Counts sends under way.
-    sends: TaskTracker,
-    shut_down: AtomicBool,
+    sends: UnderWay,
     membership: Mutex<Option<Membership>>,
 }
 
@@ -172,8 +169,7 @@ impl Producer {
         let _under_way = self.0.begin(&message, None)?;
         let began = self.0.cluster.env().now();
         let deadline = self.0.deadline(began, None);
-        let topic = self.0.topic(&message, deadline).await?;
-        self.0.send_anywhere(&topic, &mut message, began, deadline).await
+        self.0.send_anywhere(&mut message, began, deadline).await
     }
 
     /// Sends a message with a timeout or to a queue of the caller's choice; see [`send`](Self::send).
@@ -185,10 +181,9 @@ impl Producer {
         let _under_way = self.0.begin(&message, options.queue.as_ref())?;
         let began = self.0.cluster.env().now();
         let deadline = self.0.deadline(began, options.timeout);
-        let topic = self.0.topic(&message, deadline).await?;
         match &options.queue {
-            None => self.0.send_anywhere(&topic, &mut message, began, deadline).await,
-            Some(queue) => self.0.send_to_queue(&topic, queue, &mut message, deadline).await,
+            None => self.0.send_anywhere(&mut message, began, deadline).await,
+            Some(queue) => self.0.send_to_queue(queue, &mut message, began, deadline).await,
         }
     }
 
@@ -208,11 +203,11 @@ impl Producer {
     /// # Errors
     ///
     /// As [`send_one_way`](Self::send_one_way), and [`ErrorKind::InvalidArgument`] when the queue is of another topic.
-    pub async fn send_one_way_with(&self, message: Message, options: SendOptions) -> Result<()> {
+    pub async fn send_one_way_with(&self, mut message: Message, options: SendOptions) -> Result<()> {
         let _under_way = self.0.begin(&message, options.queue.as_ref())?;
-        let deadline = self.0.deadline(self.0.cluster.env().now(), options.timeout);
-        let topic = self.0.topic(&message, deadline).await?;
-        self.0.send_and_forget(&topic, options.queue.as_ref(), message, deadline).await
+        let began = self.0.cluster.env().now();
+        let deadline = self.0.deadline(began, options.timeout);
+        self.0.send_and_forget(options.queue.as_ref(), &mut message, began, deadline).await
     }
 
     /// The queues that a topic's messages go to, in the order of turns.
@@ -241,9 +236,7 @@ impl Producer {
     ///
     /// Dropping the future leaves the sends alone and the group in the background.
     pub async fn shutdown(&self) {
-        self.0.shut_down.store(true, Ordering::Release);
-        self.0.sends.close();
-        self.0.sends.wait().await;
+        self.0.sends.end().await;
         let membership = self.0.membership.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(membership) = membership {
             membership.leave().await;
@@ -258,12 +251,11 @@ impl fmt::Debug for Producer {
 }
 
 impl Inner {
-    /// Checks what can be checked without the cluster. The token counts the send as under way.
-    fn begin(&self, message: &Message, queue: Option<&MessageQueue>) -> Result<TaskTrackerToken> {
-        let token = self.sends.token();
-        if self.shut_down.load(Ordering::Acquire) || self.cluster.closed().is_cancelled() {
+    /// Checks what can be checked without the cluster, and counts the send as under way.
+    fn begin(&self, message: &Message, queue: Option<&MessageQueue>) -> Result<Counted<'_>> {
+        let Some(counted) = self.sends.begin().filter(|_| !self.cluster.is_closed()) else {
             return Err(Error::new(ErrorKind::Closed, "the producer was shut down").with_operation("send"));
-        }
+        };
         message.check(self.config.max_message_size).map_err(|error| error.with_operation("send"))?;
         if let Some(queue) = queue.filter(|queue| queue.topic() != message.topic()) {
             return Err(Error::new(
@@ -272,22 +264,13 @@ impl Inner {
             )
             .with_operation("send"));
         }
-        Ok(token)
+        Ok(counted)
     }
 
     fn deadline(&self, began: Instant, timeout: Option<Duration>) -> Instant {
         // No longer than the clock goes.
         const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
         began + timeout.unwrap_or(self.config.timeout).min(LONGEST)
-    }
-
-    async fn topic(&self, message: &Message, deadline: Instant) -> Result<Arc<TopicQueues>> {
-        let name = message.shared_topic();
-        if let Some(topic) = self.known_topic(name) {
-            return Ok(topic);
-        }
-        // In memory of its own: the future of each send would have to have room for it otherwise.
-        Box::pin(self.look_up(name, deadline)).await.map_err(|error| error.with_operation("send"))
     }
 
     fn known_topic(&self, name: &str) -> Option<Arc<TopicQueues>> {
@@ -387,8 +370,7 @@ impl ProducerBuilder {
             group,
             config: self.config,
             topics: RwLock::default(),
-            sends: TaskTracker::new(),
-            shut_down: AtomicBool::new(false),
+            sends: UnderWay::default(),
         }));
         let look_ups = producer.0.config.topics.iter().map(|topic| producer.queues(topic));
         for failure in join_all(look_ups).await.into_iter().filter_map(Result::err) {

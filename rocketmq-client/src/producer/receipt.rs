@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
 
 use rocketmq_wire::ResponseCode;
 use rocketmq_wire::message::id::{self, OffsetMessageId, UniqueId};
@@ -64,7 +63,7 @@ impl SendReceipt {
         let queue_offset = number(queue_offset).unwrap_or(UNKNOWN_OFFSET);
         Ok(Self {
             status,
-            queue: MessageQueue::new(Arc::clone(queue.shared_topic()), Arc::clone(queue.shared_broker()), queue_id),
+            queue: queue.sibling(queue_id),
             queue_offset,
             unique_id,
             offset_id: OffsetIdText::new(offset_id.as_deref().unwrap_or_default()),

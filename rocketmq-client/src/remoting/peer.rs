@@ -61,17 +61,38 @@ impl Peer {
     /// As [`Connection::call`], and [`ErrorKind::Connection`] when no connection can be made; at once while a back-off
     /// lasts beyond the deadline.
     pub async fn call<R: Request>(&self, request: &R, body: &Bytes, deadline: Instant) -> Result<Response> {
+        let connection = self.connection(deadline).await?;
+        self.call_on(connection, request, body, deadline).await
+    }
+
+    /// As [`call`](Self::call), by a connection of this peer that the caller has looked for already.
+    pub(crate) async fn call_on<R: Request>(
+        &self,
+        mut connection: Connection,
+        request: &R,
+        body: &Bytes,
+        deadline: Instant,
+    ) -> Result<Response> {
         let mut left_once = false;
         loop {
-            let connection = self.connection(deadline).await?;
             match connection.call(request, body, deadline).await {
                 Ok(response) if response.code() == ResponseCode::GO_AWAY && !left_once => {
                     left_once = true;
                     self.leave(&connection);
                 }
-                Err(error) if never_left(&error) => self.replaced(&connection, deadline).await,
+                // In memory of its own, as for the next connection.
+                Err(error) if never_left(&error) => Box::pin(self.replaced(&connection, deadline)).await,
                 result => return result,
             }
+            connection = self.connection(deadline).await?;
+        }
+    }
+
+    /// The connection that is up. Whether it is lost shows when it is used.
+    pub(crate) fn up(&self) -> Option<Connection> {
+        match &*self.0.link.borrow() {
+            Link::Up(connection) => Some(connection.clone()),
+            _ => None,
         }
     }
 
@@ -111,9 +132,8 @@ impl Peer {
     /// [`ErrorKind::Connection`] when the attempt fails, or cannot begin before the deadline; [`ErrorKind::Timeout`] when
     /// it takes longer; [`ErrorKind::Closed`] when the pool or the peer was closed.
     pub async fn connection(&self, deadline: Instant) -> Result<Connection> {
-        if let Link::Up(connection) = &*self.0.link.borrow() {
-            // Whether it is lost shows when it is used.
-            return Ok(connection.clone());
+        if let Some(connection) = self.up() {
+            return Ok(connection);
         }
         // In memory of its own: the future of each call would have to have room for it otherwise.
         let connection = Box::pin(self.0.env.within(deadline, self.connect(deadline))).await;

@@ -45,7 +45,7 @@ pub(super) enum Kind {
 pub(super) struct Admitted {
     /// The number that the request carries.
     pub(super) opaque: i32,
-    /// Whether nothing else awaits an answer.
+    /// Whether no other request is under way, nor ended with its caller still to look.
     pub(super) alone: bool,
     /// Whether the sweep has to be told of an earlier deadline.
     pub(super) earliest: bool,
@@ -224,7 +224,8 @@ impl<T> Pending<T> {
         let opaque = opaque(slot.generation, index);
         self.in_flight += 1;
         self.in_flight_bytes += bytes;
-        Admitted { opaque, alone: self.in_flight == 1, earliest: self.hasten(deadline) }
+        // Callers whose answers are there but not yet taken are about to run, and likely to send again.
+        Admitted { opaque, alone: self.occupied() == 1, earliest: self.hasten(deadline) }
     }
 
     /// Forgets a ticket whose caller no longer waits; the waker returned is of the caller whose turn it is now.
