@@ -164,6 +164,30 @@ impl EncodeFields for SendBatchMessageRequest<'_> {
 }
 request!(SendBatchMessageRequest<'a> = SEND_BATCH_MESSAGE -> SendMessageResponse<'r>);
 
+/// Sends a reply to the client that asked; the body is the reply's. The long form, which the Go client uses.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SendReplyMessageRequest<'a>(pub SendMessageRequest<'a>);
+
+impl EncodeFields for SendReplyMessageRequest<'_> {
+    #[inline]
+    fn encode_fields<W: FieldWriter>(&self, writer: &mut W) {
+        self.0.encode_fields(writer);
+    }
+}
+request!(SendReplyMessageRequest<'a> = SEND_REPLY_MESSAGE -> SendMessageResponse<'r>);
+
+/// Sends a reply to the client that asked; the body is the reply's. One-letter field names, the usual form.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SendReplyMessageRequestV2<'a>(pub SendMessageRequestV2<'a>);
+
+impl EncodeFields for SendReplyMessageRequestV2<'_> {
+    #[inline]
+    fn encode_fields<W: FieldWriter>(&self, writer: &mut W) {
+        self.0.encode_fields(writer);
+    }
+}
+request!(SendReplyMessageRequestV2<'a> = SEND_REPLY_MESSAGE_V2 -> SendMessageResponse<'r>);
+
 header! {
     /// Where a sent message was stored.
     pub struct SendMessageResponse<'a> {
@@ -208,6 +232,31 @@ header! {
     }
 }
 request!(ConsumerSendMessageBackRequest<'a> = CONSUMER_SEND_MSG_BACK -> EmptyResponse);
+
+header! {
+    /// Takes back a timed message that is not delivered yet (brokers since 5.3.2). No body.
+    pub struct RecallMessageRequest<'a> {
+        /// The producer's group.
+        pub producer_group: Cow<'a, str> = "producerGroup",
+        /// The topic that the message was sent to.
+        pub topic: Cow<'a, str> = "topic",
+        /// What the answer to the send said the message can be recalled with.
+        pub recall_handle: Cow<'a, str> = "recallHandle",
+        /// The broker that the request is meant for.
+        pub broker_name: Option<Cow<'a, str>> = "bname",
+    }
+}
+request!(RecallMessageRequest<'a> = RECALL_MESSAGE -> RecallMessageResponse<'r>);
+
+header! {
+    /// Which message was recalled.
+    pub struct RecallMessageResponse<'a> {
+        /// The message's unique id.
+        pub message_id: Cow<'a, str> = "msgId",
+        /// The broker's region.
+        pub region: Option<Cow<'a, str>> = "MSG_REGION",
+    }
+}
 
 #[cfg(test)]
 mod tests {
