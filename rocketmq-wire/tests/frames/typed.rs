@@ -74,7 +74,6 @@ fn checks() -> Vec<Checks> {
         CreateTopicRequest<'_> as CreateTopicRequest<'_> => NoFields,
         EndTransactionRequest<'_> as EndTransactionRequest<'_> => NoFields,
         CheckTransactionStateRequest<'_> as CheckTransactionStateRequest<'_> => NoFields,
-        SendReplyMessageRequest<'_> as SendMessageRequest<'_> => SendMessageResponse<'_>,
         SendReplyMessageRequestV2<'_> as SendMessageRequestV2<'_> => SendMessageResponse<'_>,
         PushReplyMessageRequest<'_> as PushReplyMessageRequest<'_> => NoFields,
         RecallMessageRequest<'_> as RecallMessageRequest<'_> => RecallMessageResponse<'_>,
