@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 
+use super::null_is_default;
+
 /// Values of [`ConsumerData::consume_type`].
 pub mod consume_type {
     /// The client pulls when its user asks.
@@ -26,11 +28,6 @@ pub mod consume_from {
     pub const FIRST_OFFSET: &str = "CONSUME_FROM_FIRST_OFFSET";
     /// From a time on.
     pub const TIMESTAMP: &str = "CONSUME_FROM_TIMESTAMP";
-}
-
-/// Reads `null` as the type's default, as fastjson's readers do.
-fn null_is_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// A number, or the same number as text: the Go client writes tag hashes so, the C++ client versions.

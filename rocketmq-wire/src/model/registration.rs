@@ -77,6 +77,14 @@ pub struct TopicConfigTable {
     pub topic_config_table: BTreeMap<String, TopicConfig>,
 }
 
+/// Several topics to be created.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TopicConfigList {
+    /// The topics.
+    pub topic_config_list: Vec<TopicConfig>,
+}
+
 /// The body of a registration.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

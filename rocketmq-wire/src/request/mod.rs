@@ -5,8 +5,10 @@
 
 pub mod admin;
 pub mod group;
+pub mod name_server;
 pub mod offset;
 pub mod pull;
+pub mod query;
 pub mod registration;
 pub mod reply;
 pub mod route;

@@ -4,8 +4,12 @@ use std::collections::BTreeMap;
 
 use rocketmq_wire::fastjson::{self, ObjectKey};
 use rocketmq_wire::model::{
-    CheckClient, ClusterInfo, ConsumerList, DataVersion, HeartbeatData, LockBatch, LockedQueues, MessageQueue,
-    RegisterBrokerBody, TopicList, TopicRoute,
+    BrokerConsumeStats, BrokerStatsData, CheckClient, ClusterInfo, ConsumeDirectlyResult, ConsumeQueuePage,
+    ConsumeStats, ConsumeTimeSpans, ConsumerConnection, ConsumerList, ConsumerRunningInfo, ConsumerStatus,
+    CorrectionOffsets, DataVersion, GroupList, HeartbeatData, KeyValueTable, LockBatch, LockedQueues, MessageQueue,
+    ProducerConnection, ProducerTable, QueueOffsets, RegisterBrokerBody, SubscriptionGroupConfig,
+    SubscriptionGroupList, SubscriptionGroupTable, TopicConfig, TopicConfigList, TopicConfigTable, TopicList,
+    TopicRoute, TopicStats,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -84,6 +88,9 @@ fn models_hold_what_was_sent() {
     let mut read_bodies = BTreeMap::new();
     for golden in all().iter().filter(|golden| is_json(golden)) {
         let written = match (golden.request_code(), golden.is_response()) {
+            (18, false) => read::<TopicConfigList>(golden),
+            (21, true) => read::<TopicConfigTable>(golden),
+            (28 | 219, true) => read::<KeyValueTable>(golden),
             (34, false) => read::<HeartbeatData>(golden),
             (38, true) => read::<ConsumerList>(golden),
             (41 | 42, false) => read::<LockBatch>(golden),
@@ -92,7 +99,27 @@ fn models_hold_what_was_sent() {
             (103, false) => read::<RegisterBrokerBody>(golden),
             (105, true) => read::<TopicRoute>(golden),
             (106, true) => read::<ClusterInfo>(golden),
-            (206, true) => read::<TopicList>(golden),
+            (200, false) => read::<SubscriptionGroupConfig>(golden),
+            (201, true) => read::<SubscriptionGroupTable>(golden),
+            (202, true) => read::<TopicStats>(golden),
+            (203, true) => read::<ConsumerConnection>(golden),
+            (204, true) => read::<ProducerConnection>(golden),
+            (206 | 224 | 304 | 305 | 311, true) => read::<TopicList>(golden),
+            (208, true) => read::<ConsumeStats>(golden),
+            (220, false) if golden.body_kind() == "fastjson-dialect" => read::<QueueOffsets>(golden),
+            (221 | 223, true) => read::<ConsumerStatus>(golden),
+            (222, true) => read::<QueueOffsets>(golden),
+            (225, false) => read::<SubscriptionGroupList>(golden),
+            (300, true) => read::<GroupList>(golden),
+            (303, true) => read::<ConsumeTimeSpans>(golden),
+            (307, true) => read::<ConsumerRunningInfo>(golden),
+            (308, true) => read::<CorrectionOffsets>(golden),
+            (309, true) => read::<ConsumeDirectlyResult>(golden),
+            (315, true) => read::<BrokerStatsData>(golden),
+            (317, true) => read::<BrokerConsumeStats>(golden),
+            (321, true) => read::<ConsumeQueuePage>(golden),
+            (328, true) => read::<ProducerTable>(golden),
+            (351, true) => read::<TopicConfig>(golden),
             (322, _) => read::<DataVersion>(golden),
             _ => continue,
         };
@@ -106,7 +133,7 @@ fn models_hold_what_was_sent() {
             assert_eq!(written, golden.frame().body, "{}", golden.name());
         }
     }
-    assert_eq!(read_bodies.len(), 12, "{read_bodies:?}");
+    assert_eq!(read_bodies.len(), 41, "{read_bodies:?}");
 }
 
 #[test]
