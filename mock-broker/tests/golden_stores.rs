@@ -243,3 +243,51 @@ fn a_store_cut_at_any_record_keeps_what_is_before() {
         assert_eq!(kept, index as u64);
     }
 }
+
+/// The index file of a golden store.
+fn index_file(golden: &Golden) -> PathBuf {
+    let files = fs::read_dir(golden.path().join("index")).unwrap();
+    let files: Vec<PathBuf> = files.map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), 1);
+    files.into_iter().next().unwrap()
+}
+
+#[test]
+fn the_index_made_from_the_log_is_the_one_that_apache_made() {
+    for (version, entries) in [("4.4.0", 200), ("4.9.7", 200), ("5.3.3", 200), ("4.9.7-killed", 400)] {
+        let golden = Golden::unpack(version);
+        let apache = fs::read(index_file(&golden)).unwrap();
+        let mut config = StoreConfig::disk();
+        (config.index_slots, config.index_entries) = (50, entries);
+        let open = || Store::open(&golden.path(), config.clone()).unwrap();
+
+        // Opened as it is, and made anew.
+        open().close(0).unwrap();
+        let kept = fs::read(index_file(&golden)).unwrap();
+        fs::remove_dir_all(golden.path().join("index")).unwrap();
+        open().close(0).unwrap();
+        let made = fs::read(index_file(&golden)).unwrap();
+        let used = 240 + 20 * u32::from_be_bytes(*apache[36..].first_chunk().unwrap()) as usize;
+        let used_slots = if version == "4.4.0" { 32..36 } else { 0..0 };
+        for (name, ours) in [("kept", &kept), ("made", &made)] {
+            assert_eq!(ours.len(), apache.len());
+            for (at, (ours, apache)) in ours.iter().zip(&apache).enumerate().take(used) {
+                assert!(ours == apache || used_slots.contains(&at), "{version}: byte {at} of the {name} index differs");
+            }
+        }
+
+        let mut store = open();
+        for listed in golden.rows("messages") {
+            let (topic, offset) = (listed["topic"].as_str().unwrap(), number(&listed["commitLogOffset"]) as u64);
+            let properties = &listed["properties"];
+            let keys =
+                properties["KEYS"].as_str().unwrap_or_default().split(' ').chain(properties["UNIQ_KEY"].as_str());
+            for key in keys.filter(|key| !key.is_empty()) {
+                let found = store.query(topic, key, 64, 0..=i64::MAX);
+                let record = store.message_at(offset).unwrap();
+                let shared = found.messages.len() == 64;
+                assert!(shared || found.messages.contains(&record), "{version}: {topic} {key}");
+            }
+        }
+    }
+}

@@ -49,6 +49,10 @@ const CLIENT_SCAN_INTERVAL: Duration = Duration::from_secs(10);
 /// How often the progress of delayed messages is saved.
 const SAVE_PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
+/// How often the index on disk catches up with what it lacks, and how soon again while it lacks much.
+const INDEX_INTERVAL: Duration = Duration::from_secs(1);
+const INDEX_SOON: Duration = Duration::from_millis(5);
+
 /// Waits this long before messages that could not be dispatched are tried again.
 const RETRY_DISPATCH: Duration = Duration::from_millis(100);
 
@@ -77,6 +81,7 @@ pub(crate) struct Broker {
     next_client_scan: Duration,
     next_offset_save: Duration,
     next_progress_save: Duration,
+    next_index: Duration,
     /// Set while messages wait for space in a queue.
     retry_dispatch_at: Option<Duration>,
     /// Set when something is due that was not before.
@@ -117,6 +122,7 @@ impl Broker {
             next_client_scan: now.session + CLIENT_SCAN_INTERVAL,
             next_offset_save: now.session + Duration::from_millis(settings.save_offsets_every_ms),
             next_progress_save: now.session + SAVE_PROGRESS_INTERVAL,
+            next_index: now.session + INDEX_SOON,
             retry_dispatch_at: None,
             timers_changed: false,
             store,
@@ -217,6 +223,14 @@ impl Broker {
                 tracing::error!(%error, "the progress of delayed messages could not be saved");
             }
         }
+        if self.next_index <= now.session {
+            let before = self.store.index_behind();
+            self.store.index_some();
+            let behind = self.store.index_behind();
+            // Without progress there is no space, which does not change within milliseconds.
+            let soon = behind > 0 && behind < before;
+            self.next_index = now.session + if soon { INDEX_SOON } else { INDEX_INTERVAL };
+        }
         self.answer_woken(now);
     }
 
@@ -228,6 +242,7 @@ impl Broker {
     /// When [`tick`](Self::tick) has to be called next for the sake of session time.
     pub(crate) fn next_session_event(&self) -> Duration {
         let fixed = self.next_client_scan.min(self.next_offset_save).min(self.next_progress_save);
+        let fixed = if self.store.index_behind() > 0 { fixed.min(self.next_index) } else { fixed };
         let scan = if self.held.is_empty() { fixed } else { fixed.min(self.next_hold_scan) };
         self.retry_dispatch_at.map_or(scan, |retry| scan.min(retry))
     }

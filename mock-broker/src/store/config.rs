@@ -19,6 +19,11 @@ pub struct StoreConfig {
     /// Most bytes that one read returns, unless its first message is larger
     /// (`maxTransferBytesOnMessageInMemory`). Default 256 KiB.
     pub max_transfer_bytes: usize,
+    /// Hash slots of an index file (`maxHashSlotNum`). Default 5,000,000 on disk, 100,000 in memory. Index files of
+    /// another size are made anew.
+    pub index_slots: u32,
+    /// Most entries of an index file (`maxIndexNum`). Default 20,000,000 on disk, 2,000,000 in memory.
+    pub index_entries: u32,
     /// Milliseconds between two flushes of the commit log to disk (`flushIntervalCommitLog`). Default 500.
     pub flush_interval_ms: u64,
     /// The delays of the levels, from level 1 on (`messageDelayLevel`). Default Apache's 18 levels.
@@ -31,7 +36,7 @@ pub struct StoreConfig {
 impl StoreConfig {
     /// The defaults for a store in memory.
     pub fn memory() -> Self {
-        StoreConfig { commit_log_file_size: 64 << 20, ..Self::disk() }
+        StoreConfig { commit_log_file_size: 64 << 20, index_slots: 100_000, index_entries: 2_000_000, ..Self::disk() }
     }
 
     /// The defaults for a store in a directory.
@@ -39,6 +44,8 @@ impl StoreConfig {
         StoreConfig {
             commit_log_file_size: 1 << 30,
             consume_queue_file_entries: 300_000,
+            index_slots: 5_000_000,
+            index_entries: 20_000_000,
             max_message_size: 4 << 20,
             max_transfer_count: 32,
             max_transfer_bytes: 256 << 10,

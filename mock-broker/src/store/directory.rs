@@ -46,6 +46,10 @@ impl StoreDirectory {
         self.root.join("consumequeue")
     }
 
+    pub(super) fn index(&self) -> PathBuf {
+        self.root.join("index")
+    }
+
     pub(super) fn config(&self, name: &str) -> PathBuf {
         self.root.join("config").join(name)
     }

@@ -1,7 +1,9 @@
 //! The second thread of a store on disk: it writes committed bytes and settings to disk and reserves space ahead of
 //! the owner.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -35,6 +37,8 @@ struct Mappings {
     log: Vec<Weak<Mapping>>,
     /// After the log: an entry on disk must not point at a record that is not.
     queues: Vec<Weak<Mapping>>,
+    /// Files that are changed where they lie, and whether each was since it was last written to disk.
+    files: Vec<(PathBuf, Weak<AtomicBool>)>,
 }
 
 /// Where a sequence of files tells the second thread about its mappings.
@@ -51,6 +55,12 @@ impl Registry {
         let mut mappings = self.mappings.lock().unwrap_or_else(PoisonError::into_inner);
         let list = if self.is_log { &mut mappings.log } else { &mut mappings.queues };
         list.push(Arc::downgrade(mapping));
+    }
+
+    /// Has a file that is changed where it lies written to disk from now on, whenever it says that it is dirty.
+    pub(super) fn add_file(&self, path: &Path, dirty: &Arc<AtomicBool>) {
+        let mut mappings = self.mappings.lock().unwrap_or_else(PoisonError::into_inner);
+        mappings.files.push((path.to_owned(), Arc::downgrade(dirty)));
     }
 
     /// Asks for space up to `end`. A request that finds the thread busy is dropped: the owner then reserves itself.
@@ -177,7 +187,7 @@ fn flush(mappings: &Mutex<Mappings>, thorough: bool) {
     let least = if thorough { 1 } else { LEAST_QUEUE_BYTES };
     let dirty: Vec<Arc<Mapping>> = {
         let mut mappings = mappings.lock().unwrap_or_else(PoisonError::into_inner);
-        let Mappings { log, queues } = &mut *mappings;
+        let Mappings { log, queues, .. } = &mut *mappings;
         log.retain(|mapping| mapping.strong_count() > 0);
         queues.retain(|mapping| mapping.strong_count() > 0);
         let log = log.iter().filter_map(Weak::upgrade).filter(|mapping| mapping.unflushed() > 0);
@@ -188,6 +198,28 @@ fn flush(mappings: &Mutex<Mappings>, thorough: bool) {
         if let Err(error) = mapping.flush() {
             tracing::error!(%error, "cannot write the store to disk; trying again later");
             return;
+        }
+    }
+    if thorough {
+        flush_files(mappings);
+    }
+}
+
+/// Writes files to disk that were changed where they lie. What they hold can be made anew from the log.
+fn flush_files(mappings: &Mutex<Mappings>) {
+    let dirty: Vec<(PathBuf, Arc<AtomicBool>)> = {
+        let mut mappings = mappings.lock().unwrap_or_else(PoisonError::into_inner);
+        mappings.files.retain(|(_, dirty)| dirty.strong_count() > 0);
+        let files = mappings.files.iter().filter_map(|(path, dirty)| Some((path.clone(), dirty.upgrade()?)));
+        files.filter(|(_, dirty)| dirty.load(Ordering::Acquire)).collect()
+    };
+    for (path, dirty) in dirty {
+        // First, so that a change made meanwhile is seen next time.
+        dirty.store(false, Ordering::Release);
+        let synced = File::open(&path).and_then(|file| file.sync_data());
+        if let Err(error) = synced {
+            dirty.store(true, Ordering::Release);
+            tracing::error!(%error, path = %path.display(), "cannot write a file to disk; trying again later");
         }
     }
 }

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::{MmapMut, MmapOptions, MmapRaw};
 
 use crate::store::platform;
 
@@ -291,6 +291,27 @@ impl MappedFile {
             reserved + 1
         })
     }
+}
+
+/// Maps a file whose bytes are changed where they lie, such as an index. Whoever holds the mapping is the only one to
+/// read or write it; to put it on disk, sync the file.
+///
+/// # Errors
+///
+/// Whatever the operating system says when it maps.
+pub(super) fn map_in_place(file: &File, size: usize) -> io::Result<MmapMut> {
+    // SAFETY: files of a store are locked against other stores, and this crate maps each of them once. As above, a
+    // third process that shortens or rewrites them breaks all bets.
+    unsafe { MmapOptions::new().len(size).map_mut(file) }
+}
+
+/// Maps memory that is changed where it lies; it takes no room before it is touched.
+///
+/// # Errors
+///
+/// Whatever the operating system says when it maps.
+pub(super) fn map_memory_in_place(size: usize) -> io::Result<MmapMut> {
+    MmapOptions::new().len(size).no_reserve_swap().map_anon()
 }
 
 fn mappable_length(file: &File) -> io::Result<usize> {

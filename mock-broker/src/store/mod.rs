@@ -44,10 +44,12 @@ mod error;
 mod file_sequence;
 mod flush;
 mod get;
+mod index;
 mod mapped_file;
 mod offset_by_time;
 mod platform;
 mod put;
+mod query;
 mod queues;
 mod recovery;
 mod schedule;
@@ -69,6 +71,7 @@ pub use error::{PutError, StoreError};
 pub use get::{GetOutcome, GetStatus, MessageFilter};
 pub use offset_by_time::Boundary;
 pub use put::{BatchOutcome, PutMessage, PutOutcome};
+pub use query::QueryOutcome;
 pub use schedule::{DelayLevels, DelayLevelsError, Delivered};
 
 use commit_log::CommitLog;
@@ -77,6 +80,7 @@ use directory::StoreDirectory;
 use dispatch::Dispatch;
 use file_sequence::{FileSequence, Layout};
 use flush::Flusher;
+use index::Index;
 use mapped_file::Reservation;
 use queues::Queues;
 use schedule::Schedule;
@@ -90,8 +94,12 @@ pub struct Store {
     queues: Queues,
     dispatch: Dispatch,
     schedule: Schedule,
+    index: Index,
     disk: Option<Disk>,
 }
+
+/// Bytes of the log that the index lets pile up on disk, and catches up with at once.
+const INDEX_STEP: u64 = 1 << 20;
 
 /// What only a store on disk has. The thread ends before the directory is let go of.
 #[derive(Debug)]
@@ -111,6 +119,7 @@ impl Store {
             queues: Queues::new(None, config.consume_queue_file_entries, None),
             dispatch: Dispatch::from(0),
             schedule: Schedule::new(config.delay_levels.clone(), Vec::new()),
+            index: Index::new(None, config.index_slots, config.index_entries, None),
             disk: None,
             config,
         }
@@ -142,6 +151,9 @@ impl Store {
         let kept = log.min_offset()..log.max_offset();
         let dispatched = recovery::open_queues(&mut queues, &directory.consume_queues(), kept, directory.was_closed())?;
         let from = if directory.was_closed() { dispatched } else { dispatched.min(found.suspect_from) };
+        let registry = Some(flusher.queue_registry());
+        let mut index = Index::new(Some(directory.index()), config.index_slots, config.index_entries, registry);
+        index.open(log.min_offset()..log.max_offset(), (!directory.was_closed()).then_some(0))?;
         let disk = Disk { flusher, directory };
         let offsets = disk.config_file(delay_offsets::FILE).load(delay_offsets::parse)?.unwrap_or_default();
         let mut store = Store {
@@ -149,6 +161,7 @@ impl Store {
             queues,
             dispatch: Dispatch::from(from),
             schedule: Schedule::new(config.delay_levels.clone(), offsets),
+            index,
             disk: Some(disk),
             config,
         };
@@ -191,7 +204,27 @@ impl Store {
     ///
     /// When a queue has no space. Messages are kept back then, and tried again by the next call.
     pub fn dispatch(&mut self, on_arrival: &mut dyn FnMut(Arrival<'_>)) -> Result<(), StoreError> {
-        self.dispatch.run(&self.log, &mut self.queues, self.schedule.levels(), on_arrival)
+        self.dispatch.run(&self.log, &mut self.queues, self.schedule.levels(), on_arrival)?;
+        if self.index_behind() >= INDEX_STEP {
+            self.index_some();
+        }
+        Ok(())
+    }
+
+    /// Returns how many dispatched bytes of the log the index on disk does not have; in memory it is not built before
+    /// it is asked.
+    pub fn index_behind(&self) -> u64 {
+        if self.disk.is_some() { self.dispatch.position().saturating_sub(self.index.position()) } else { 0 }
+    }
+
+    /// Enters some of what the index lacks; does nothing in memory. Call it when there is nothing else to do.
+    pub fn index_some(&mut self) {
+        if self.disk.is_none() {
+            return;
+        }
+        if let Err(error) = self.index.catch_up(&self.log, self.dispatch.position(), INDEX_STEP) {
+            tracing::error!(%error, "the index falls behind");
+        }
     }
 
     /// Returns how many bytes of the log are not dispatched yet.
@@ -257,6 +290,7 @@ impl Store {
         let end = self.log.append_raw(offset, bytes)?;
         if was_empty {
             self.dispatch = Dispatch::from(self.log.min_offset());
+            self.index.restart_at(self.log.min_offset());
         }
         Ok(end)
     }
@@ -310,6 +344,12 @@ impl Store {
     pub fn close(mut self, now: i64) -> Result<(), StoreError> {
         self.dispatch(&mut |_| {})?;
         self.save_delivery_progress(now)?;
+        if self.disk.is_some()
+            && let Err(error) = self.index.catch_up(&self.log, self.dispatch.position(), u64::MAX)
+        {
+            // The next one to open the store goes on with it.
+            tracing::error!(%error, "the index stays behind");
+        }
         self.flush();
         match &self.disk {
             Some(disk) => disk.directory.mark_closed(),

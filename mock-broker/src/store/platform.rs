@@ -31,6 +31,31 @@ pub(super) fn reserve(file: &File, offset: u64, length: u64) -> io::Result<()> {
     }
 }
 
+/// Takes disk space for the holes in a range of `file`; data there stays. Where the file system cannot do that,
+/// nothing is done.
+///
+/// # Errors
+///
+/// Whatever the file system says, [`io::ErrorKind::StorageFull`] when it has no room.
+pub(super) fn fill_holes(file: &File, offset: u64, length: u64) -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        use rustix::io::Errno;
+        loop {
+            match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), offset, length) {
+                Err(Errno::INTR) => {}
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
+                other => return Ok(other?),
+            }
+        }
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    {
+        let _ = (file, offset, length);
+        Ok(())
+    }
+}
+
 fn write_zeros(mut file: &File, offset: u64, mut length: u64) -> io::Result<()> {
     use std::io::{Seek, SeekFrom, Write};
     static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];

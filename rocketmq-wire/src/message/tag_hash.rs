@@ -4,17 +4,22 @@
 ///
 /// The empty text has hash 0, which is also the tags code of a message without a tag.
 pub fn tag_hash(text: &str) -> i32 {
+    continue_hash(0, text)
+}
+
+/// Returns the hash of a text that begins with one of hash `start` and goes on with `text`.
+pub fn continue_hash(start: i32, text: &str) -> i32 {
     let step = |hash: i32, unit: u16| hash.wrapping_mul(31).wrapping_add(i32::from(unit));
     if text.is_ascii() {
-        text.bytes().fold(0, |hash, byte| step(hash, u16::from(byte)))
+        text.bytes().fold(start, |hash, byte| step(hash, u16::from(byte)))
     } else {
-        text.encode_utf16().fold(0, step)
+        text.encode_utf16().fold(start, step)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::tag_hash;
+    use super::{continue_hash, tag_hash};
 
     #[test]
     fn equals_the_java_string_hash() {
@@ -33,5 +38,10 @@ mod tests {
         ] {
             assert_eq!(tag_hash(text), hash, "{text}");
         }
+    }
+
+    #[test]
+    fn a_hash_can_be_continued() {
+        assert_eq!(continue_hash(tag_hash("order"), "s#中文"), tag_hash("orders#中文"));
     }
 }

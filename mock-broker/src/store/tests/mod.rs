@@ -1,6 +1,7 @@
 //! Tests of the whole store.
 
 mod disk;
+mod index;
 mod memory;
 mod model;
 mod no_space;
