@@ -1,7 +1,9 @@
 //! Subscription expressions: which messages of a topic a consumer wants.
 
+pub mod sql92;
 pub mod tag;
 
+pub use sql92::{SqlError, SqlExpression};
 pub use tag::{TagExpression, TagExpressionError};
 
 /// Names the type of a tag expression in a subscription.

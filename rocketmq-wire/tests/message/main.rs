@@ -9,5 +9,6 @@ mod id_vectors;
 mod name_vectors;
 mod properties_vectors;
 mod round_trip;
+mod sql92_vectors;
 mod stores;
 mod tag_vectors;
