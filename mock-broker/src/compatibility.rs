@@ -256,6 +256,44 @@ impl Compatibility {
         !matches!(self, Self::V4_4)
     }
 
+    /// Milliseconds between two looks at half messages, if the settings say nothing else.
+    pub(crate) const fn transaction_check_interval_ms(self) -> i64 {
+        match self {
+            Self::V4_4 | Self::V4_9 => 60_000,
+            Self::V5_3 => 30_000,
+        }
+    }
+
+    /// Whether a half message names its transaction.
+    pub(crate) const fn names_transaction_of_half_message(self) -> bool {
+        matches!(self, Self::V5_3)
+    }
+
+    /// Whether an op record lists half messages, each followed by a comma, instead of naming one.
+    pub(crate) const fn lists_offsets_in_ops(self) -> bool {
+        matches!(self, Self::V5_3)
+    }
+
+    /// Whether the outcome of a half message is refused that comes unasked after the message's own immunity.
+    pub(crate) const fn refuses_outcome_after_immunity(self) -> bool {
+        matches!(self, Self::V5_3)
+    }
+
+    /// Whether half messages that were asked for too often are kept in a topic.
+    pub(crate) const fn keeps_discarded_half_messages(self) -> bool {
+        !matches!(self, Self::V4_4)
+    }
+
+    /// Whether a question for a transaction's outcome names the broker and the topic of half messages.
+    pub(crate) const fn checks_name_broker(self) -> bool {
+        matches!(self, Self::V5_3)
+    }
+
+    /// Whether replies to requests are handed to the clients that asked (324, 325).
+    pub(crate) const fn has_request_reply(self) -> bool {
+        !matches!(self, Self::V4_4)
+    }
+
     /// Whether there is a topic for replies.
     pub(crate) const fn has_reply_topic(self) -> bool {
         !matches!(self, Self::V4_4)

@@ -89,6 +89,8 @@ pub(crate) enum Effect {
         /// Who is told, and how each writes its headers.
         members: Vec<(ConnectionId, SerializeType)>,
     },
+    /// Write a request of the broker to a connection: a whole frame.
+    Push(ConnectionId, Bytes),
     /// Close a connection whose client has not been heard of for too long.
     Close(ConnectionId),
 }

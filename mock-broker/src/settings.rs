@@ -45,6 +45,18 @@ pub(crate) struct Settings {
     pub(crate) flush_interval_ms: Option<u64>,
     /// Milliseconds between two saves of consumer offsets (`flushConsumerOffsetInterval`). Default 5000.
     pub(crate) save_offsets_every_ms: u64,
+    /// Whether half messages are refused (`rejectTransactionMessage`). Default false.
+    pub(crate) reject_transactions: bool,
+    /// How old a half message is, in milliseconds, before its producers are asked for its outcome
+    /// (`transactionTimeOut`). Default 6000.
+    pub(crate) transaction_timeout_ms: i64,
+    /// How often producers are asked at most (`transactionCheckMax`). Default 15.
+    pub(crate) transaction_check_max: u32,
+    /// Milliseconds between two looks at half messages (`transactionCheckInterval`). Default 30,000, and 60,000
+    /// before 5.1.
+    pub(crate) transaction_check_interval_ms: Option<i64>,
+    /// Whether replies are stored as well as handed on (`storeReplyMessageEnable`). Default true.
+    pub(crate) store_replies: bool,
     /// Where the store is; none keeps it in memory.
     pub(crate) store: Option<PathBuf>,
     /// The address put into stored messages and ids when the broker listens on an unspecified one.
@@ -73,6 +85,11 @@ impl Default for Settings {
             consume_queue_file_size: None,
             flush_interval_ms: None,
             save_offsets_every_ms: 5000,
+            reject_transactions: false,
+            transaction_timeout_ms: 6000,
+            transaction_check_max: 15,
+            transaction_check_interval_ms: None,
+            store_replies: true,
             store: None,
             advertised: None,
             topics: Vec::new(),
@@ -105,7 +122,20 @@ impl fmt::Display for SettingError {
 
 impl std::error::Error for SettingError {}
 
+/// Half messages older than this are given up, in milliseconds: the default of `fileReservedTime`, 72 hours.
+const HALF_MESSAGE_LIFETIME_MS: i64 = 72 * 3_600_000;
+
 impl Settings {
+    /// Milliseconds between two looks at half messages.
+    pub(crate) fn transaction_check_interval_ms(&self) -> i64 {
+        self.transaction_check_interval_ms.unwrap_or(self.compatibility.transaction_check_interval_ms())
+    }
+
+    /// How old a half message may become, in milliseconds.
+    pub(crate) fn transaction_reserved_ms(&self) -> i64 {
+        HALF_MESSAGE_LIFETIME_MS
+    }
+
     /// Sets a property by the name that Apache's broker has for it.
     ///
     /// # Errors
@@ -126,6 +156,7 @@ impl Settings {
             checked.map_err(|error| bad(&error.to_string()))
         };
         const GIB: u64 = 1 << 30;
+        const YEAR_MS: u64 = 366 * 86_400_000;
         match property {
             "brokerClusterName" => self.cluster = name()?,
             "brokerName" => self.broker_name = name()?,
@@ -151,6 +182,11 @@ impl Settings {
             }
             "flushIntervalCommitLog" => self.flush_interval_ms = Some(number(1, 3_600_000)?),
             "flushConsumerOffsetInterval" => self.save_offsets_every_ms = number(1, 3_600_000)?,
+            "rejectTransactionMessage" => self.reject_transactions = boolean()?,
+            "transactionTimeOut" => self.transaction_timeout_ms = number(0, YEAR_MS)? as i64,
+            "transactionCheckMax" => self.transaction_check_max = number(0, 1_000_000)? as u32,
+            "transactionCheckInterval" => self.transaction_check_interval_ms = Some(number(1, YEAR_MS)? as i64),
+            "storeReplyMessageEnable" => self.store_replies = boolean()?,
             "compatibility" => self.compatibility = value.parse().map_err(|_| bad("say 4.4, 4.9 or 5.3"))?,
             _ => return Err(SettingError { property: property.to_owned(), why: Why::NotHonoured }),
         }

@@ -100,6 +100,18 @@ impl Clients {
         self.consumers.get(group)
     }
 
+    /// A member of a producer group: the one whose turn it is when members are asked one after the other.
+    pub(crate) fn producer_of(&self, group: &str, turn: usize) -> Option<(ConnectionId, SerializeType)> {
+        let members = self.producers.get(group).filter(|members| !members.is_empty())?;
+        members.iter().nth(turn % members.len()).map(|(&connection, member)| (connection, member.serialize_type))
+    }
+
+    /// The connection of a producer by its client id, whatever its group.
+    pub(crate) fn producer_client(&self, client_id: &str) -> Option<(ConnectionId, SerializeType)> {
+        let mut members = self.producers.values().flatten().filter(|(_, member)| member.client_id == client_id);
+        members.next().map(|(&connection, member)| (connection, member.serialize_type))
+    }
+
     /// Takes a connection out of a producer group.
     pub(crate) fn unregister_producer(&mut self, connection: ConnectionId, group: &str) {
         if let Some(members) = self.producers.get_mut(group) {

@@ -3,6 +3,7 @@
 //! One file for each family of requests. Nothing here waits, sleeps, reads a clock or knows a socket: time comes as
 //! an argument, and what has to happen outside is left in [`Broker::take_effects`].
 
+mod client_calls;
 mod client_requests;
 mod clients;
 mod consumer_offsets;
@@ -12,6 +13,7 @@ mod lock_requests;
 mod offset_requests;
 mod pull;
 mod queue_locks;
+mod replies;
 mod send;
 mod send_back;
 mod stored_properties;
@@ -20,6 +22,8 @@ mod tag_filter;
 mod tests;
 mod topic_requests;
 mod topics;
+mod transaction_checks;
+mod transactions;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -36,6 +40,7 @@ use crate::compatibility::Compatibility;
 use crate::reply::{Command, ConnectionId, Effect, Outcome, Peer, Reply};
 use crate::settings::Settings;
 use crate::store::{Store, StoreConfig, StoreError};
+use client_calls::ClientCalls;
 use clients::Clients;
 use consumer_offsets::ConsumerOffsets;
 use groups::Groups;
@@ -68,6 +73,7 @@ pub(crate) struct Broker {
     topics: Topics,
     groups: Groups,
     clients: Clients,
+    calls: ClientCalls,
     offsets: ConsumerOffsets,
     locks: QueueLocks,
     held: HeldPulls,
@@ -82,6 +88,10 @@ pub(crate) struct Broker {
     next_offset_save: Duration,
     next_progress_save: Duration,
     next_index: Duration,
+    /// Message time of the next run over half messages, in milliseconds since 1970.
+    next_transaction_check: i64,
+    /// Which producer of a group is asked next.
+    next_checked_producer: usize,
     /// Set while messages wait for space in a queue.
     retry_dispatch_at: Option<Duration>,
     /// Set when something is due that was not before.
@@ -110,6 +120,7 @@ impl Broker {
             topics,
             groups,
             clients: Clients::default(),
+            calls: ClientCalls::default(),
             offsets,
             locks: QueueLocks::default(),
             held: HeldPulls::default(),
@@ -123,6 +134,8 @@ impl Broker {
             next_offset_save: now.session + Duration::from_millis(settings.save_offsets_every_ms),
             next_progress_save: now.session + SAVE_PROGRESS_INTERVAL,
             next_index: now.session + INDEX_SOON,
+            next_transaction_check: now.message_ms.saturating_add(settings.transaction_check_interval_ms()),
+            next_checked_producer: 0,
             retry_dispatch_at: None,
             timers_changed: false,
             store,
@@ -149,6 +162,12 @@ impl Broker {
             RequestCode::GET_CONSUMER_LIST_BY_GROUP => self.consumer_list(command),
             RequestCode::CHECK_CLIENT_CONFIG => check_client(command),
             RequestCode::CONSUMER_SEND_MSG_BACK => self.send_back(now, command),
+            RequestCode::END_TRANSACTION => self.end_transaction(now, command),
+            RequestCode::SEND_REPLY_MESSAGE | RequestCode::SEND_REPLY_MESSAGE_V2
+                if self.compatibility.has_request_reply() =>
+            {
+                self.send_reply(now, peer, command)
+            }
             RequestCode::LOCK_BATCH_MQ => self.lock_queues(now, command),
             RequestCode::UNLOCK_BATCH_MQ => self.unlock_queues(command),
             RequestCode::UPDATE_AND_CREATE_TOPIC => self.create_topic(now, command),
@@ -181,7 +200,7 @@ impl Broker {
     fn dispatch(&mut self, now: Now) {
         let (held, timers_changed) = (&mut self.held, &mut self.timers_changed);
         let result = self.store.dispatch(&mut |arrival| {
-            *timers_changed |= arrival.topic == names::SCHEDULE_TOPIC;
+            *timers_changed |= arrival.topic == names::SCHEDULE_TOPIC || arrival.topic == names::HALF_TOPIC;
             held.message_arrived(arrival.topic, arrival.queue_id, arrival.queue_offset, arrival.tags_code);
         });
         self.retry_dispatch_at = result.err().map(|error| {
@@ -203,6 +222,11 @@ impl Broker {
         if let Err(error) = delivered {
             tracing::error!(%error, "delayed messages cannot be delivered yet");
         }
+        if self.next_transaction_check <= now.message_ms {
+            self.next_transaction_check = now.message_ms.saturating_add(self.settings.transaction_check_interval_ms());
+            self.check_transactions(now);
+        }
+        self.give_up_questions(now);
         if self.next_hold_scan <= now.session {
             self.next_hold_scan = now.session + SCAN_INTERVAL;
             let store = &self.store;
@@ -236,7 +260,9 @@ impl Broker {
 
     /// When [`tick`](Self::tick) has to be called next for the sake of message time, in milliseconds since 1970.
     pub(crate) fn next_delivery(&self, now: Now) -> Option<i64> {
-        self.store.next_delivery(now.message_ms)
+        let check = self.has_half_messages().then_some(self.next_transaction_check);
+        let delayed = self.store.next_delivery(now.message_ms);
+        check.into_iter().chain(delayed).min()
     }
 
     /// When [`tick`](Self::tick) has to be called next for the sake of session time.
@@ -244,7 +270,8 @@ impl Broker {
         let fixed = self.next_client_scan.min(self.next_offset_save).min(self.next_progress_save);
         let fixed = if self.store.index_behind() > 0 { fixed.min(self.next_index) } else { fixed };
         let scan = if self.held.is_empty() { fixed } else { fixed.min(self.next_hold_scan) };
-        self.retry_dispatch_at.map_or(scan, |retry| scan.min(retry))
+        let others = self.retry_dispatch_at.into_iter().chain(self.calls.next_deadline());
+        others.fold(scan, Duration::min)
     }
 
     /// Takes whether something is due earlier than the last [`tick`](Self::tick) could know.
@@ -256,6 +283,7 @@ impl Broker {
     /// Forgets a connection that was closed.
     pub(crate) fn connection_closed(&mut self, connection: ConnectionId) {
         self.held.remove_connection(connection);
+        self.give_up_connection(connection);
         for group in self.clients.remove_connection(connection) {
             self.notify_members(&group);
         }
@@ -326,6 +354,7 @@ impl Broker {
     /// Forgets who is connected, as a process does that ends; messages, topics, groups and offsets stay.
     pub(crate) fn forget_sessions(&mut self) {
         self.clients = Clients::default();
+        self.calls = ClientCalls::default();
         self.locks = QueueLocks::default();
         self.held = HeldPulls::default();
         self.effects.clear();

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use rand::RngExt;
 use rocketmq_wire::header::DecodeFields;
 use rocketmq_wire::message::batch::{self, BatchElement};
-use rocketmq_wire::message::{OffsetMessageId, names};
+use rocketmq_wire::message::{OffsetMessageId, names, sys_flag};
 use rocketmq_wire::model::{TopicConfig, perm};
 use rocketmq_wire::request::send::{SendMessageRequest, SendMessageRequestV2};
 use rocketmq_wire::{DecodeError, RequestCode, ResponseCode};
 
 use super::Broker;
 use super::stored_properties::{Added, Glance, write_batch_element, write_single};
+use super::transactions::{self, enter_half};
 use crate::clock::Now;
 use crate::reply::{Command, Outcome, Peer, Reply, ReplyFields, SentFields, SentId, SentPlace};
 use crate::store::{PutError, PutMessage};
@@ -22,9 +23,9 @@ use crate::store::{PutError, PutMessage};
 const TOPIC_OF_UNIT: i32 = 1;
 
 /// Why a send is refused.
-struct Refusal {
-    code: ResponseCode,
-    remark: Cow<'static, str>,
+pub(super) struct Refusal {
+    pub(super) code: ResponseCode,
+    pub(super) remark: Cow<'static, str>,
 }
 
 impl Refusal {
@@ -40,10 +41,10 @@ struct Sent {
 }
 
 /// Where a message goes once the checks are through.
-struct Target {
+pub(super) struct Target {
     /// The topic instead of the one asked for.
     instead: Option<String>,
-    queue_id: i32,
+    pub(super) queue_id: i32,
     /// Put in place of the client's delay level.
     delay: Option<&'static str>,
 }
@@ -95,7 +96,9 @@ impl Broker {
         if body.is_empty() && !self.compatibility.takes_empty_bodies() {
             return Err(Refusal::new(ResponseCode::SYSTEM_ERROR, "the message body is empty"));
         }
-        if seen.is_transaction {
+        // What was consumed before and is delayed is no half message any more, whatever it says.
+        let is_half = seen.is_transaction && !(request.reconsume_times.unwrap_or(0) > 0 && seen.has_delay_level);
+        if seen.is_transaction && self.settings.reject_transactions {
             let remark = format!("the broker[{}] sending transaction message is forbidden", self.store_host.ip());
             return Err(Refusal::new(ResponseCode::NO_PERMISSION, remark));
         }
@@ -121,7 +124,16 @@ impl Broker {
         stored.clear();
         write_single(&mut stored, self.compatibility, properties, &added, target.delay, !seen.needs_rewriting);
         let topic = target.instead.as_deref().unwrap_or(&request.topic);
-        let message = self.message(peer, request, topic, target.queue_id, body, &stored);
+        let mut place = (topic, target.queue_id);
+        if is_half {
+            let unique_id = seen.unique_id.or(added.unique_id);
+            enter_half(&mut stored, self.compatibility, place, unique_id, seen.wait);
+            place = (names::HALF_TOPIC, transactions::QUEUE);
+        }
+        let mut message = self.message(peer, request, place.0, place.1, body, &stored);
+        if is_half {
+            message.sys_flag = sys_flag::with_transaction(message.sys_flag, sys_flag::TRANSACTION_NONE);
+        }
         let result = self.store.put(now.message_ms, &message);
         let transaction_id = self
             .compatibility
@@ -209,7 +221,7 @@ impl Broker {
         Ok(Sent { place, transaction_id: seen.unique_id.filter(|_| answers_id).map(str::to_owned) })
     }
 
-    fn message<'m>(
+    pub(super) fn message<'m>(
         &self,
         peer: &Peer,
         request: &SendMessageRequestV2<'_>,
@@ -234,7 +246,12 @@ impl Broker {
     }
 
     /// Checks the topic and the queue, creates the topic if that is allowed, and chooses the queue.
-    fn check(&mut self, now: Now, peer: &Peer, request: &SendMessageRequestV2<'_>) -> Result<Target, Refusal> {
+    pub(super) fn check(
+        &mut self,
+        now: Now,
+        peer: &Peer,
+        request: &SendMessageRequestV2<'_>,
+    ) -> Result<Target, Refusal> {
         let topic: &str = &request.topic;
         self.check_system_topic(topic)?;
         if self.topics.get(topic).is_none() {
@@ -340,7 +357,7 @@ impl Broker {
         Refusal::new(ResponseCode::MESSAGE_ILLEGAL, remark)
     }
 
-    fn refused_by_store(&self, error: &PutError) -> Refusal {
+    pub(super) fn refused_by_store(&self, error: &PutError) -> Refusal {
         tracing::warn!(%error, "message not stored");
         match error {
             PutError::NoSpace(_) => Refusal::new(

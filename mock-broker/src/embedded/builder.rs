@@ -86,7 +86,8 @@ impl MockBrokerBuilder {
     /// `traceOn`, `autoCreateTopicEnable`, `autoCreateSubscriptionGroup`, `defaultTopicQueueNums`,
     /// `longPollingEnable`, `shortPollingTimeMills`, `notifyConsumerIdsChangedEnable`, `maxMessageSize`,
     /// `messageDelayLevel`, `storePathRootDir`, `mappedFileSizeCommitLog`, `mappedFileSizeConsumeQueue`,
-    /// `flushIntervalCommitLog` or `flushConsumerOffsetInterval`; and `compatibility`, which is ours.
+    /// `flushIntervalCommitLog`, `flushConsumerOffsetInterval`, `rejectTransactionMessage`, `transactionTimeOut`,
+    /// `transactionCheckMax`, `transactionCheckInterval` or `storeReplyMessageEnable`; and `compatibility`, which is ours.
     ///
     /// # Errors
     ///

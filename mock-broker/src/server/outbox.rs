@@ -40,8 +40,8 @@ impl Outbox {
         reply.encode(&mut self.tail, to, version)?;
         match reply.body {
             ReplyBody::None => {}
-            ReplyBody::Bytes(bytes) => self.push_body(bytes),
-            ReplyBody::Records(records) => records.into_iter().for_each(|record| self.push_body(record)),
+            ReplyBody::Bytes(bytes) => self.push_bytes(bytes),
+            ReplyBody::Records(records) => records.into_iter().for_each(|record| self.push_bytes(record)),
         }
         Ok(())
     }
@@ -51,7 +51,8 @@ impl Outbox {
         &mut self.tail
     }
 
-    fn push_body(&mut self, bytes: Bytes) {
+    /// Appends bytes of whole frames.
+    pub(super) fn push_bytes(&mut self, bytes: Bytes) {
         if bytes.len() < COPY_BELOW {
             self.tail.extend_from_slice(&bytes);
             return;

@@ -135,11 +135,14 @@ impl State {
             served += layout.frame_length;
             let (header, body) = frame[PREFIX_LENGTH..].split_at(layout.header_length);
             let header = Header::decode(layout.serialize_type, header)?;
-            if header.head.is_response() {
-                // What the broker pushes is one-way, so no answer is waited for.
+            let command = Command { header, serialize_type: layout.serialize_type, body };
+            if command.header.head.is_response() {
+                if connection.port == Port::Broker {
+                    self.broker.client_answered(&connection.peer, &command);
+                    self.apply_effects();
+                }
                 continue;
             }
-            let command = Command { header, serialize_type: layout.serialize_type, body };
             let to = command.return_address(&connection.peer);
             let outcome = match connection.port {
                 Port::NameServer => self.name_server.handle(now.session, &connection.peer, &command),
@@ -200,6 +203,12 @@ impl State {
                     if let Err(error) = pushed {
                         tracing::error!(%error, "notification that cannot be written");
                     }
+                    connection.wake.notify_one();
+                }
+            }
+            Effect::Push(id, frame) => {
+                if let Some(connection) = self.connections.get(&id) {
+                    connection.outbox.borrow_mut().push_bytes(frame);
                     connection.wake.notify_one();
                 }
             }

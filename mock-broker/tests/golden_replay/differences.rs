@@ -53,10 +53,6 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         is_it: |exchange| remark(exchange).starts_with("subscription group no permission"),
     },
     Difference {
-        reason: "transactions are not served, so half messages are refused as with rejectTransactionMessage=true",
-        is_it: |exchange| has_property(exchange, "TRAN_MSG"),
-    },
-    Difference {
         reason: "timer messages are not served, so they are refused as with timerWheelEnable=false",
         is_it: |exchange| {
             let names = ["TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_DELIVER_MS"];

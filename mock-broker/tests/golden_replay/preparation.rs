@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use rocketmq_mock_broker::{Compatibility, MockBroker};
 use rocketmq_wire::message::OffsetMessageId;
 use rocketmq_wire::model::{LockBatch, LockedQueues};
@@ -92,6 +92,12 @@ pub(crate) fn replay(exchange: &Exchange) -> RemotingCommand {
                 set_field(&mut request, "offset", &id.physical_offset.to_string());
             }
         }
+        RequestCode::END_TRANSACTION => prepare_transaction(&mut preparing, &mut request, answered),
+        RequestCode::SEND_REPLY_MESSAGE_V2 if answered == ResponseCode::SUCCESS => {
+            let waiting = property(&request, "REPLY_TO_CLIENT");
+            let body = format!(r#"{{"clientID":"{waiting}","producerDataSet":[{{"groupName":"PG-GoldenAsk"}}]}}"#);
+            assert_eq!(preparing.request(RequestCode::HEART_BEAT, &[], body).code, 0);
+        }
         RequestCode::GET_ROUTEINFO_BY_TOPIC if answered == ResponseCode::SUCCESS => {
             prepare_route(&mut preparing, &request, recorded);
         }
@@ -103,6 +109,11 @@ pub(crate) fn replay(exchange: &Exchange) -> RemotingCommand {
         _ => {}
     }
     asking.send(&request);
+    if code == RequestCode::SEND_REPLY_MESSAGE_V2 && answered == ResponseCode::SUCCESS {
+        let pushed = preparing.receive();
+        assert_eq!(pushed.code, RequestCode::PUSH_REPLY_MESSAGE_TO_CLIENT.0, "{pushed:?}");
+        preparing.send(&RemotingCommand { code: 0, flag: 1, fields: None, body: Bytes::new(), ..pushed });
+    }
     let may_wait = matches!(code, RequestCode::PULL_MESSAGE | RequestCode::LITE_PULL_MESSAGE)
         && field(&request, "sysFlag").parse::<i32>().is_ok_and(|flag| flag & pull_flag::SUSPEND != 0);
     if may_wait {
@@ -209,6 +220,25 @@ fn prepare_offset(preparing: &mut Peer, request: &RemotingCommand, recorded: &Re
             let fields = [("consumerGroup", group), ("topic", topic), ("queueId", queue_id), ("commitOffset", offset)];
             assert_eq!(preparing.request(RequestCode::UPDATE_CONSUMER_OFFSET, &fields, "").code, 0);
         }
+    }
+}
+
+/// A property of a message that a recorded client sends.
+fn property(request: &RemotingCommand, name: &str) -> String {
+    let text = request.field("i").unwrap_or_default();
+    let mut values = text.split('\u{2}').filter_map(|part| part.strip_prefix(name)?.strip_prefix('\u{1}'));
+    values.next().unwrap_or_default().to_owned()
+}
+
+/// An outcome is about a half message, or about one that is none.
+fn prepare_transaction(preparing: &mut Peer, request: &mut RemotingCommand, answered: ResponseCode) {
+    let half = format!("TRAN_MSG\u{1}true\u{2}PGROUP\u{1}{}\u{2}UNIQ_KEY\u{1}U\u{2}", field(request, "producerGroup"));
+    let properties = if answered == ResponseCode::SUCCESS { half.as_str() } else { "" };
+    let sent = preparing.request(RequestCode::SEND_MESSAGE_V2, &send_fields("GoldenTrans", "0", properties), "half");
+    if answered == ResponseCode::SUCCESS {
+        let id: OffsetMessageId = sent.field("msgId").expect("stored").parse().expect("an id");
+        set_field(request, "commitLogOffset", &id.physical_offset.to_string());
+        set_field(request, "tranStateTableOffset", field(&sent, "queueOffset"));
     }
 }
 

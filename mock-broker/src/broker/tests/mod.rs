@@ -3,8 +3,10 @@
 mod members;
 mod offsets;
 mod pulls;
+mod replies;
 mod retries;
 mod sends;
+mod transactions;
 
 use std::time::Duration;
 
@@ -92,6 +94,33 @@ impl Bench {
         self.try_ask(from, code, fields, body).expect("an answer at once")
     }
 
+    /// A client answers a request of the broker.
+    fn answer(&mut self, from: ConnectionId, opaque: i32, code: i32) {
+        let mut answer = RemotingCommand {
+            serialize_type: SerializeType::Json,
+            code,
+            language: LanguageCode::JAVA,
+            version: Version::V5_3_3,
+            opaque,
+            flag: 1,
+            remark: None,
+            fields: None,
+            body: Bytes::new(),
+        };
+        answer.remark = (code != 0).then(|| "cannot".to_owned());
+        let frame = Frame::parse(answer.to_bytes().unwrap()).unwrap();
+        let header = Header::decode(frame.serialize_type, &frame.header).unwrap();
+        let command = Command { header, serialize_type: frame.serialize_type, body: &frame.body };
+        let peer = Peer { connection: from, address: ([10, 0, 0, from.0 as u8], 4711).into() };
+        self.broker.client_answered(&peer, &command);
+    }
+
+    /// A client reports as a producer of a group.
+    fn join_producers(&mut self, from: ConnectionId, client_id: &str, group: &str) {
+        let body = format!(r#"{{"clientID":"{client_id}","producerDataSet":[{{"groupName":"{group}"}}]}}"#);
+        assert_eq!(self.ask(from, RequestCode::HEART_BEAT, &[], body.as_bytes()).code, 0);
+    }
+
     fn send(&mut self, topic: &str, properties: &str, body: &[u8]) -> RemotingCommand {
         self.ask(A, RequestCode::SEND_MESSAGE_V2, &send_fields(topic, properties), body)
     }
@@ -104,6 +133,9 @@ impl Bench {
                 Effect::Answer(to, reply) => answers.push((to.connection, decoded(reply, &to))),
                 Effect::NotifyMembers { group, members } => {
                     notified.push((group, members.into_iter().map(|(id, _)| id).collect()));
+                }
+                Effect::Push(id, frame) => {
+                    answers.push((id, RemotingCommand::decode(&Frame::parse(frame).unwrap()).unwrap()))
                 }
                 Effect::Close(id) => notified.push(("closed".to_owned(), vec![id])),
             }
