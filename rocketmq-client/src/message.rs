@@ -147,10 +147,10 @@ impl Message {
         &self.properties
     }
 
-    /// Gives the message the id that stays the same over all attempts to send it.
-    pub(crate) fn set_unique_id(&mut self, unique_id: &str) {
-        self.properties.reserve_exact(properties::UNIQUE_ID.len() + unique_id.len() + 2);
-        self.append(properties::UNIQUE_ID, unique_id);
+    /// The properties as they go on the wire, with the id that stays the same over all attempts to send the message.
+    pub(crate) fn properties_with_id(&self, unique_id: &str) -> String {
+        let separators = [properties::NAME_VALUE_SEPARATOR, properties::PROPERTY_SEPARATOR].map(String::from);
+        [&self.properties, properties::UNIQUE_ID, &separators[0], unique_id, &separators[1]].concat()
     }
 
     /// Refuses what a broker would refuse, and what would arrive as something else than was meant.
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn properties_are_kept_as_they_go_on_the_wire() {
-        let mut message = Message::new("t", "b")
+        let message = Message::new("t", "b")
             .tag("old")
             .key("a")
             .property("größe", "4 €")
@@ -347,10 +347,9 @@ mod tests {
             .tag("new")
             .delay_level(3)
             .property("größe", "5");
-        message.set_unique_id("ID");
         assert_eq!(kind(&message), None);
         assert_eq!(
-            message.encoded_properties(),
+            message.properties_with_id("ID"),
             "KEYS\u{1}a b c\u{2}TAGS\u{1}new\u{2}DELAY\u{1}3\u{2}größe\u{1}5\u{2}UNIQ_KEY\u{1}ID\u{2}"
         );
         let bare = message.tag("").delay_level(0);

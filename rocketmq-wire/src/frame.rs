@@ -115,7 +115,13 @@ impl Frame {
         Header::decode(self.serialize_type, &self.header)
     }
 
-    fn cut(mut bytes: Bytes, layout: FrameLayout) -> Self {
+    /// Takes the parts of the one frame that `bytes` holds, whose layout is known.
+    ///
+    /// # Panics
+    ///
+    /// When the layout is not that of `bytes`.
+    #[must_use]
+    pub fn cut(mut bytes: Bytes, layout: FrameLayout) -> Self {
         let body_at = PREFIX_LENGTH + layout.header_length;
         // An answer seldom has a body: no need to share the memory once more then.
         let body = if body_at == bytes.len() { Bytes::new() } else { bytes.split_off(body_at) };

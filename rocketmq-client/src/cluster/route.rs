@@ -22,7 +22,7 @@ const MOST_QUEUES: usize = 1 << 16;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Route {
     brokers: BTreeMap<Arc<str>, Broker>,
-    write_queues: Arc<[WriteQueue]>,
+    write_queues: Arc<[Arc<WriteQueue>]>,
     read_queues: Arc<[MessageQueue]>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct WriteQueue {
 }
 
 impl WriteQueue {
-    pub(crate) fn new(queue: MessageQueue, master: Arc<str>) -> Self {
+    pub(crate) fn new(queue: MessageQueue, master: Arc<str>) -> Arc<Self> {
         let template = SendTemplate::new(&SendMessageRequestV2 {
             topic: queue.topic().into(),
             default_topic: DEFAULT_TOPIC.into(),
@@ -54,7 +54,7 @@ impl WriteQueue {
             broker_name: Some(queue.broker().into()),
             ..Default::default()
         });
-        Self { queue, master, template }
+        Arc::new(Self { queue, master, template })
     }
 }
 
@@ -132,7 +132,7 @@ impl Route {
     }
 
     /// The queues to send to, in the order of turns: those of writable brokers that have a master.
-    pub(crate) fn write_queues(&self) -> &Arc<[WriteQueue]> {
+    pub(crate) fn write_queues(&self) -> &Arc<[Arc<WriteQueue>]> {
         &self.write_queues
     }
 

@@ -1,6 +1,7 @@
 //! Routes that are in use: looked up once however many ask, kept fresh, published.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -54,6 +55,8 @@ impl Known {
 pub(crate) struct Topic {
     name: Arc<str>,
     known: watch::Sender<Known>,
+    /// Counts the changes of the route to send by.
+    changes: AtomicU64,
     look_up: Mutex<LookUp>,
 }
 
@@ -69,9 +72,19 @@ impl Topic {
         &self.name
     }
 
+    pub(crate) fn shared_name(&self) -> &Arc<str> {
+        &self.name
+    }
+
     /// What is known now.
     pub(crate) fn known(&self) -> watch::Ref<'_, Known> {
         self.known.borrow()
+    }
+
+    /// The number of the state that the route to send by is in: asked before the route is, it tells whether what was
+    /// made of the route is out of date.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// What is known, and every change of it.
@@ -134,8 +147,12 @@ impl RouteCache {
         if let Some(topic) = topics.by_name.get(name) {
             return Arc::clone(topic);
         }
-        let topic =
-            Arc::new(Topic { name: Arc::clone(name), known: watch::Sender::default(), look_up: Mutex::default() });
+        let topic = Arc::new(Topic {
+            name: Arc::clone(name),
+            known: watch::Sender::default(),
+            changes: 0.into(),
+            look_up: Mutex::default(),
+        });
         topics.by_name.insert(Arc::clone(name), Arc::clone(&topic));
         topic
     }
@@ -224,6 +241,7 @@ impl RouteCache {
         };
         let route = Arc::new(route.for_new_topic(&topic.name, QUEUES_OF_NEW_TOPIC));
         topic.known.send_modify(|known| known.provisional = Some(Arc::clone(&route)));
+        topic.changes.fetch_add(1, Ordering::Release);
         self.0.publish_brokers();
         Ok(route)
     }
@@ -297,6 +315,7 @@ impl Shared {
             }
         });
         if changed {
+            topic.changes.fetch_add(1, Ordering::Release);
             self.publish_brokers();
         }
         if let Some(failure) = &topic.known().failure {

@@ -1,33 +1,40 @@
 //! The way of one message: attempts until one succeeds, within one time budget.
 
 use std::borrow::Cow;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rocketmq_wire::message::id::UniqueId;
 use rocketmq_wire::message::names::DEFAULT_TOPIC;
-use rocketmq_wire::request::send::{SendMessageRequestV2, TemplatedSend};
+use rocketmq_wire::request::send::SendMessageRequestV2;
 
 use super::attempts::{Attempt, Attempts};
-use super::receipt::SendReceipt;
+use super::receipt::{ReceiptQueue, SendReceipt};
+use super::sending::Stamp;
 use super::verdict::{self, Verdict};
 use super::{Inner, Targets, TopicQueues};
 use crate::backoff::Backoff;
 use crate::cluster::{QUEUES_OF_NEW_TOPIC, WriteQueue};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, MessageQueue};
-use crate::remoting::{Connection, Peer};
+use crate::remoting::Peer;
 
 /// How long a busy broker is left alone before the same message is tried there again.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// A message with what stays the same over all attempts.
+/// A checked message on its way.
 struct Outgoing<'a> {
     producer: &'a Inner,
     message: &'a Message,
-    unique_id: UniqueId,
-    born_ms: i64,
+    stamp: &'a Stamp,
+}
+
+/// What a first attempt came to that was made on the short way.
+pub(super) enum First {
+    /// It was not made: something about the way is not known, or no longer true, or a limit is reached.
+    NotMade,
+    /// It was no full success.
+    Made(Arc<WriteQueue>, Result<SendReceipt>),
 }
 
 /// What came of the attempts so far.
@@ -49,70 +56,32 @@ impl Past {
     }
 }
 
-/// Where one attempt goes.
-pub(super) struct Way {
-    targets: Arc<Targets>,
-    place: usize,
-    /// The connection that was up when the way was chosen.
-    connection: Option<Connection>,
-}
-
-impl Way {
-    fn target(&self) -> &WriteQueue {
-        &self.targets.route.write_queues()[self.place]
-    }
-
-    fn peer(&self) -> &Peer {
-        &self.targets.masters[self.place]
-    }
-}
-
 impl Inner {
-    /// Sends a checked message to queues of the producer's choice.
+    /// Sends a checked message to queues of the producer's choice, after what came of a first attempt.
     ///
-    /// Nearly always the way is known and the first attempt succeeds: what else it may take is made, and held in
-    /// memory, only when they do not.
-    pub(super) async fn send_anywhere(
-        &self,
-        message: &mut Message,
-        began: Instant,
-        deadline: Instant,
-    ) -> Result<SendReceipt> {
-        let outgoing = self.outgoing(message, began);
-        let mut way = match self.known_way(outgoing.message.topic()) {
-            Some(way) => way,
-            None => Box::pin(self.find_way(outgoing.message, deadline)).await?,
-        };
-        match outgoing.attempt(&mut way, self.attempt_deadline(0, began, deadline)).await {
-            Ok(receipt) if verdict::of_status(receipt.status(), self.config.retry_not_stored) == Verdict::Final => {
-                Ok(receipt)
-            }
-            first => Box::pin(self.go_on(outgoing, &way, began, deadline, first)).await,
-        }
-    }
-
-    /// What comes after a first attempt that was no full success: more of them, while that may help.
-    async fn go_on(
-        &self,
-        outgoing: Outgoing<'_>,
-        way: &Way,
-        began: Instant,
-        deadline: Instant,
-        first: Result<SendReceipt>,
-    ) -> Result<SendReceipt> {
-        let topic = self.topic(outgoing.message, deadline).await?;
+    /// Nearly always the first attempt is made without this and succeeds: what else it may take is made, and held in
+    /// memory, only when it does not.
+    pub(super) async fn send_anywhere(&self, message: Message, stamp: Stamp, first: First) -> Result<SendReceipt> {
+        let outgoing = Outgoing { producer: self, message: &message, stamp: &stamp };
+        let (began, deadline) = (stamp.began, stamp.deadline);
+        let topic = self.topic(&message, deadline).await?;
         let mut past = Past::default();
-        if self.note(&topic, way.target(), began, first, &mut past) == Verdict::Final {
-            return past.into_result(outgoing.message);
+        let mut made = 0;
+        if let First::Made(queue, result) = first {
+            made = 1;
+            if self.note(&topic, &queue, began, result, &mut past) == Verdict::Final {
+                return past.into_result(&message);
+            }
         }
         let env = self.cluster.env();
         let mut pause = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        for number in 1..=self.config.retries {
+        for number in made..=self.config.retries {
             let targets = self.targets(&topic, deadline).await?;
-            let mut way = self.choose(&topic, targets, past.avoid.as_deref())?;
+            let place = self.choose(&topic, &targets, past.avoid.as_deref())?;
+            let queue = &targets.route.write_queues()[place];
             let mut began = env.now();
             if let Some(last) = past.failures.last() {
-                if verdict::needs_pause(&last.error) && past.avoid.as_deref() == Some(way.target().queue.broker()) {
+                if verdict::needs_pause(&last.error) && past.avoid.as_deref() == Some(queue.queue.broker()) {
                     env.sleep_until(deadline.min(began + pause.next(env.random()))).await;
                     began = env.now();
                 }
@@ -120,18 +89,20 @@ impl Inner {
                     break;
                 }
             }
-            match outgoing.attempt(&mut way, self.attempt_deadline(number, began, deadline)).await {
+            let result =
+                outgoing.attempt(&topic, &targets, place, self.attempt_deadline(number, began, deadline)).await;
+            match result {
                 Ok(receipt) if verdict::of_status(receipt.status(), self.config.retry_not_stored) == Verdict::Final => {
                     return Ok(receipt);
                 }
                 result => {
-                    if self.note(&topic, way.target(), began, result, &mut past) == Verdict::Final {
+                    if self.note(&topic, queue, began, result, &mut past) == Verdict::Final {
                         break;
                     }
                 }
             }
         }
-        past.into_result(outgoing.message)
+        past.into_result(&message)
     }
 
     /// Keeps what an attempt came to that was no full success, and judges whether there should be another.
@@ -166,22 +137,22 @@ impl Inner {
         if let Some(targets) = topic.kept_targets() {
             return Ok(targets);
         }
+        let changes = topic.topic.changes();
         let route = self.cluster.routes().for_sending(&topic.topic, deadline).await?;
-        Ok(topic.targets(&self.cluster, route))
+        Ok(topic.targets(&self.cluster, changes, route))
     }
 
     /// Sends a checked message to one queue, once.
     pub(super) async fn send_to_queue(
         &self,
         queue: &MessageQueue,
-        message: &mut Message,
-        began: Instant,
-        deadline: Instant,
+        message: &Message,
+        stamp: &Stamp,
     ) -> Result<SendReceipt> {
-        let topic = self.topic(message, deadline).await?;
+        let topic = self.topic(message, stamp.deadline).await?;
         let peer = self.master(queue)?;
-        let outgoing = self.outgoing(message, began);
-        let error = match outgoing.attempt_at(&peer, queue, deadline).await {
+        let outgoing = Outgoing { producer: self, message, stamp };
+        let error = match outgoing.attempt_at(&peer, queue).await {
             Ok(receipt) => return Ok(receipt),
             Err(error) => error,
         };
@@ -189,31 +160,30 @@ impl Inner {
             self.cluster.routes().suspect(&topic.topic);
         }
         let mut attempts = Attempts::default();
-        attempts.push(Attempt { queue: queue.clone(), elapsed: self.cluster.env().now() - began, error });
-        let topic = outgoing.message.topic();
-        Err(attempts.into_error(topic).unwrap_or_else(|| time_is_over(topic)))
+        attempts.push(Attempt { queue: queue.clone(), elapsed: self.cluster.env().now() - stamp.began, error });
+        Err(attempts.into_error(message.topic()).unwrap_or_else(|| time_is_over(message.topic())))
     }
 
     /// Hands a checked message to a connection and is done with it.
     pub(super) async fn send_and_forget(
         &self,
         queue: Option<&MessageQueue>,
-        message: &mut Message,
-        began: Instant,
-        deadline: Instant,
+        message: &Message,
+        stamp: &Stamp,
     ) -> Result<()> {
-        let topic = self.topic(message, deadline).await?;
-        let way;
+        let topic = self.topic(message, stamp.deadline).await?;
+        let targets;
         let (queue, peer) = match queue {
             Some(queue) => (queue, self.master(queue)?),
             None => {
-                way = self.choose(&topic, self.targets(&topic, deadline).await?, None)?;
-                (&way.target().queue, way.peer().clone())
+                targets = self.targets(&topic, stamp.deadline).await?;
+                let place = self.choose(&topic, &targets, None)?;
+                (&targets.route.write_queues()[place].queue, targets.masters[place].clone())
             }
         };
-        let outgoing = self.outgoing(message, began);
+        let outgoing = Outgoing { producer: self, message, stamp };
         let request = outgoing.request(queue);
-        let sent = peer.call_one_way(&request, outgoing.message.body(), deadline).await;
+        let sent = peer.call_one_way(&request, message.body(), stamp.deadline).await;
         sent.map_err(|error| {
             if verdict::suspects_route(&error) {
                 self.cluster.routes().suspect(&topic.topic);
@@ -222,36 +192,13 @@ impl Inner {
         })
     }
 
-    fn outgoing<'a>(&'a self, message: &'a mut Message, began: Instant) -> Outgoing<'a> {
-        let born_ms = self.cluster.env().wall_clock_ms_at(began);
-        let unique_id = self.cluster.unique_id(born_ms);
-        message.set_unique_id(unique_id.as_str());
-        Outgoing { producer: self, message, unique_id, born_ms }
-    }
-
     async fn topic(&self, message: &Message, deadline: Instant) -> Result<Arc<TopicQueues>> {
         self.look_up(message.shared_topic(), deadline).await.map_err(|error| error.with_operation("send"))
     }
 
-    /// The way of the next message, when nobody has to be asked for it.
-    fn known_way(&self, topic: &str) -> Option<Way> {
-        let topics = self.topics.read().unwrap_or_else(PoisonError::into_inner);
-        let topic = topics.get(topic)?;
-        let targets = topic.kept_targets()?;
-        let place = topic.choice.choose(targets.route.write_queues(), None)?;
-        let connection = targets.masters[place].up()?;
-        Some(Way { targets, place, connection: Some(connection) })
-    }
-
-    async fn find_way(&self, message: &Message, deadline: Instant) -> Result<Way> {
-        let topic = self.topic(message, deadline).await?;
-        let targets = self.targets(&topic, deadline).await?;
-        self.choose(&topic, targets, None)
-    }
-
-    /// The next queue and its broker: not the broker to avoid, nor one that cannot be reached at the moment, while there
-    /// is another.
-    fn choose(&self, topic: &TopicQueues, targets: Arc<Targets>, avoid: Option<&str>) -> Result<Way> {
+    /// The place of the next queue: not on the broker to avoid, nor on one that cannot be reached at the moment, while
+    /// there is another.
+    fn choose(&self, topic: &TopicQueues, targets: &Targets, avoid: Option<&str>) -> Result<usize> {
         let queues = targets.route.write_queues();
         let Some(mut place) = topic.choice.choose(queues, avoid) else {
             self.cluster.routes().suspect(&topic.topic);
@@ -270,7 +217,7 @@ impl Inner {
             };
             place = topic.choice.choose_where(queues, reachable).unwrap_or(place);
         }
-        Ok(Way { targets, place, connection: None })
+        Ok(place)
     }
 
     fn master(&self, queue: &MessageQueue) -> Result<Peer> {
@@ -284,7 +231,7 @@ impl Inner {
     }
 
     /// The end of one attempt: of all but the last there may be a limit of its own.
-    fn attempt_deadline(&self, number: u32, began: Instant, deadline: Instant) -> Instant {
+    pub(super) fn attempt_deadline(&self, number: u32, began: Instant, deadline: Instant) -> Instant {
         match self.config.attempt_timeout {
             Some(limit) if number < self.config.retries => deadline.min(began + limit),
             _ => deadline,
@@ -293,29 +240,28 @@ impl Inner {
 }
 
 impl Outgoing<'_> {
-    /// One attempt at a queue of the route.
-    async fn attempt(&self, way: &mut Way, deadline: Instant) -> Result<SendReceipt> {
-        let connection = match way.connection.take() {
-            Some(connection) => connection,
-            None => way.peer().connection(deadline).await?,
-        };
-        let target = way.target();
-        let request = TemplatedSend {
-            template: &target.template,
-            producer_group: &self.producer.group,
-            sys_flag: 0,
-            born_timestamp: self.born_ms,
-            flag: self.message.user_flag(),
-            properties: self.message.encoded_properties(),
-        };
-        let answer = way.peer().call_on(connection, &request, self.message.body(), deadline).await?;
-        SendReceipt::read(&answer, &target.queue, self.unique_id)
+    /// One attempt at a queue of the route. The connection is kept for those who send there next.
+    async fn attempt(
+        &self,
+        topic: &Arc<TopicQueues>,
+        targets: &Targets,
+        place: usize,
+        deadline: Instant,
+    ) -> Result<SendReceipt> {
+        let (queue, peer) = (&targets.route.write_queues()[place], &targets.masters[place]);
+        let connection = peer.connection(deadline).await?;
+        self.producer.sends.lanes().learn(topic, targets, place, &connection);
+        let request = self.message.send_request(queue, &self.producer.group, self.stamp);
+        let answer = peer.call_on(connection, &request, self.message.body(), deadline).await?;
+        SendReceipt::read(answer.answered(), ReceiptQueue::Known(Arc::clone(queue)), self.stamp.unique_id)
+            .ok_or_else(|| answer.error())
     }
 
     /// One attempt at a queue that the caller has named, be it in the route or not.
-    async fn attempt_at(&self, peer: &Peer, queue: &MessageQueue, deadline: Instant) -> Result<SendReceipt> {
-        let answer = peer.call(&self.request(queue), self.message.body(), deadline).await?;
-        SendReceipt::read(&answer, queue, self.unique_id)
+    async fn attempt_at(&self, peer: &Peer, queue: &MessageQueue) -> Result<SendReceipt> {
+        let answer = peer.call(&self.request(queue), self.message.body(), self.stamp.deadline).await?;
+        SendReceipt::read(answer.answered(), ReceiptQueue::Named(queue.clone()), self.stamp.unique_id)
+            .ok_or_else(|| answer.error())
     }
 
     fn request<'a>(&'a self, queue: &'a MessageQueue) -> SendMessageRequestV2<'a> {
@@ -326,9 +272,9 @@ impl Outgoing<'_> {
             default_topic_queue_nums: QUEUES_OF_NEW_TOPIC,
             queue_id: queue.id(),
             sys_flag: 0,
-            born_timestamp: self.born_ms,
+            born_timestamp: self.stamp.born_ms,
             flag: self.message.user_flag(),
-            properties: Some(Cow::Borrowed(self.message.encoded_properties())),
+            properties: Some(Cow::Owned(self.message.properties_with_id(self.stamp.unique_id.as_str()))),
             broker_name: Some(Cow::Borrowed(queue.broker())),
             // Left out, these are zero and false at brokers of all versions: never consumed, no unit mode, no batch.
             reconsume_times: None,

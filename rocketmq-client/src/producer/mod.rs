@@ -5,8 +5,10 @@
 
 mod attempt;
 mod attempts;
+mod lanes;
 mod queue_choice;
 mod receipt;
+mod sending;
 #[cfg(test)]
 mod tests;
 mod under_way;
@@ -20,6 +22,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 
 use self::queue_choice::QueueChoice;
+use self::sending::{Sending, Stamp};
 use self::under_way::{Counted, UnderWay};
 use crate::cluster::{Cluster, Membership, Route, Topic};
 use crate::error::{Error, ErrorKind, Result};
@@ -71,27 +74,36 @@ struct TopicQueues {
 /// A route, and the master of each of its queues to write to, in their order.
 struct Targets {
     route: Arc<Route>,
+    /// The state of the topic's route that this was made of.
+    changes: u64,
     masters: Vec<Peer>,
+}
+
+impl Targets {
+    fn is_of(&self, changes: u64, route: &Arc<Route>) -> bool {
+        self.changes == changes && Arc::ptr_eq(&self.route, route)
+    }
 }
 
 impl TopicQueues {
     /// What the route known now leads to, if that was found before.
     fn kept_targets(&self) -> Option<Arc<Targets>> {
+        let changes = self.topic.changes();
         let known = self.topic.known();
         let route = known.for_sending()?;
         let kept = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.as_ref().filter(|targets| Arc::ptr_eq(&targets.route, route)).cloned()
+        kept.as_ref().filter(|targets| targets.is_of(changes, route)).cloned()
     }
 
     /// What a route leads to: found once, as long as the route stays the same.
-    fn targets(&self, cluster: &Cluster, route: Arc<Route>) -> Arc<Targets> {
+    fn targets(&self, cluster: &Cluster, changes: u64, route: Arc<Route>) -> Arc<Targets> {
         // One assignment is all that is done under the lock.
         let mut kept = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(targets) = kept.as_ref().filter(|targets| Arc::ptr_eq(&targets.route, &route)) {
+        if let Some(targets) = kept.as_ref().filter(|targets| targets.is_of(changes, &route)) {
             return Arc::clone(targets);
         }
         let masters = route.write_queues().iter().map(|queue| cluster.peer(&queue.master)).collect();
-        let targets = Arc::new(Targets { route, masters });
+        let targets = Arc::new(Targets { route, changes, masters });
         *kept = Some(Arc::clone(&targets));
         targets
     }
@@ -165,11 +177,8 @@ impl Producer {
     /// [`ErrorKind::NoRoute`] when the topic exists nowhere and no broker creates it; [`ErrorKind::Closed`] after
     /// [`shutdown`](Self::shutdown); else the kind of the last attempt. [`Error::outcome`] says whether the message may be
     /// stored all the same, [`Attempts::of`] lists the attempts.
-    pub async fn send(&self, mut message: Message) -> Result<SendReceipt> {
-        let _under_way = self.0.begin(&message, None)?;
-        let began = self.0.cluster.env().now();
-        let deadline = self.0.deadline(began, None);
-        self.0.send_anywhere(&mut message, began, deadline).await
+    pub fn send(&self, message: Message) -> impl Future<Output = Result<SendReceipt>> + Send + '_ {
+        Sending::new(&self.0, message, None)
     }
 
     /// Sends a message with a timeout or to a queue of the caller's choice; see [`send`](Self::send).
@@ -177,14 +186,11 @@ impl Producer {
     /// # Errors
     ///
     /// As [`send`](Self::send), and [`ErrorKind::InvalidArgument`] when the queue is of another topic.
-    pub async fn send_with(&self, mut message: Message, options: SendOptions) -> Result<SendReceipt> {
-        let _under_way = self.0.begin(&message, options.queue.as_ref())?;
-        let began = self.0.cluster.env().now();
-        let deadline = self.0.deadline(began, options.timeout);
-        match &options.queue {
-            None => self.0.send_anywhere(&mut message, began, deadline).await,
-            Some(queue) => self.0.send_to_queue(queue, &mut message, began, deadline).await,
-        }
+    pub async fn send_with(&self, message: Message, options: SendOptions) -> Result<SendReceipt> {
+        let Some(queue) = &options.queue else { return Sending::new(&self.0, message, options.timeout).await };
+        let _under_way = self.0.begin(&message, Some(queue))?;
+        let stamp = self.0.stamp(options.timeout);
+        Box::pin(self.0.send_to_queue(queue, &message, &stamp)).await
     }
 
     /// Sends a message that no broker acknowledges. Success means that it was handed to a connection: it may be lost.
@@ -203,11 +209,10 @@ impl Producer {
     /// # Errors
     ///
     /// As [`send_one_way`](Self::send_one_way), and [`ErrorKind::InvalidArgument`] when the queue is of another topic.
-    pub async fn send_one_way_with(&self, mut message: Message, options: SendOptions) -> Result<()> {
+    pub async fn send_one_way_with(&self, message: Message, options: SendOptions) -> Result<()> {
         let _under_way = self.0.begin(&message, options.queue.as_ref())?;
-        let began = self.0.cluster.env().now();
-        let deadline = self.0.deadline(began, options.timeout);
-        self.0.send_and_forget(options.queue.as_ref(), &mut message, began, deadline).await
+        let stamp = self.0.stamp(options.timeout);
+        Box::pin(self.0.send_and_forget(options.queue.as_ref(), &message, &stamp)).await
     }
 
     /// The queues that a topic's messages go to, in the order of turns.
@@ -253,9 +258,8 @@ impl fmt::Debug for Producer {
 impl Inner {
     /// Checks what can be checked without the cluster, and counts the send as under way.
     fn begin(&self, message: &Message, queue: Option<&MessageQueue>) -> Result<Counted<'_>> {
-        let Some(counted) = self.sends.begin().filter(|_| !self.cluster.is_closed()) else {
-            return Err(Error::new(ErrorKind::Closed, "the producer was shut down").with_operation("send"));
-        };
+        let begun = if self.cluster.is_closed() { None } else { self.sends.begin(|_| ()) };
+        let Some((counted, ())) = begun else { return Err(shut_down()) };
         message.check(self.config.max_message_size).map_err(|error| error.with_operation("send"))?;
         if let Some(queue) = queue.filter(|queue| queue.topic() != message.topic()) {
             return Err(Error::new(
@@ -271,6 +275,14 @@ impl Inner {
         // No longer than the clock goes.
         const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
         began + timeout.unwrap_or(self.config.timeout).min(LONGEST)
+    }
+
+    /// What stays the same over all attempts of a send that begins now.
+    #[inline]
+    fn stamp(&self, timeout: Option<Duration>) -> Stamp {
+        let began = self.cluster.env().now();
+        let born_ms = self.cluster.env().wall_clock_ms_at(began);
+        Stamp { began, deadline: self.deadline(began, timeout), born_ms, unique_id: self.cluster.unique_id(born_ms) }
     }
 
     fn known_topic(&self, name: &str) -> Option<Arc<TopicQueues>> {
@@ -290,6 +302,10 @@ impl Inner {
         let mut topics = self.topics.write().unwrap_or_else(PoisonError::into_inner);
         Ok(Arc::clone(topics.entry(Arc::clone(name)).or_insert_with(queues)))
     }
+}
+
+fn shut_down() -> Error {
+    Error::new(ErrorKind::Closed, "the producer was shut down").with_operation("send")
 }
 
 /// Settings of a [`Producer`]; [`start`](Self::start) makes it. Defaults are those of the Java client 5.3.3.

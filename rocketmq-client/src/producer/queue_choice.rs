@@ -1,5 +1,6 @@
 //! Which queue the next message goes to.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::cluster::WriteQueue;
@@ -21,7 +22,7 @@ impl QueueChoice {
     /// The place of the next queue: one whose broker is not `avoid` if there is one, else the next in turn.
     ///
     /// `None` when there are no queues.
-    pub(super) fn choose(&self, queues: &[WriteQueue], avoid: Option<&str>) -> Option<usize> {
+    pub(super) fn choose(&self, queues: &[Arc<WriteQueue>], avoid: Option<&str>) -> Option<usize> {
         match avoid {
             None => self.choose_where(queues, |_, _| true),
             Some(avoid) => {
@@ -34,27 +35,38 @@ impl QueueChoice {
     /// The place of the next queue in turn that suits; `None` when none does, which takes no turn.
     pub(super) fn choose_where(
         &self,
-        queues: &[WriteQueue],
+        queues: &[Arc<WriteQueue>],
         suits: impl Fn(usize, &WriteQueue) -> bool,
     ) -> Option<usize> {
         let first = self.next.load(Ordering::Relaxed).checked_rem(queues.len())?;
         let mut in_turn = (first..queues.len()).chain(0..first);
         let chosen = in_turn.find(|&place| suits(place, &queues[place]))?;
         let steps = if chosen >= first { chosen - first } else { queues.len() - first + chosen };
-        // Of two callers at the same time both may get the same queue: turns are fair on the whole.
-        self.next.fetch_add(steps + 1, Ordering::Relaxed);
+        self.pass(steps + 1);
         Some(chosen)
+    }
+
+    /// The place of the next of `count` queues, whatever it is; `None` when there are none. Takes no turn:
+    /// [`pass`](Self::pass) does.
+    #[inline]
+    pub(super) fn peek(&self, count: usize) -> Option<usize> {
+        self.next.load(Ordering::Relaxed).checked_rem(count)
+    }
+
+    /// Takes so many turns.
+    #[inline]
+    pub(super) fn pass(&self, turns: usize) {
+        // Of two callers at the same time both may get the same queue: turns are fair on the whole.
+        self.next.store(self.next.load(Ordering::Relaxed).wrapping_add(turns), Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::message::MessageQueue;
 
-    fn queues(brokers: &[(&str, i32)]) -> Vec<WriteQueue> {
+    fn queues(brokers: &[(&str, i32)]) -> Vec<Arc<WriteQueue>> {
         let of_broker = |&(broker, count): &(&str, i32)| {
             let master: Arc<str> = format!("{broker}:10911").into();
             let broker: Arc<str> = broker.into();
@@ -64,7 +76,7 @@ mod tests {
         brokers.iter().flat_map(of_broker).collect()
     }
 
-    fn names(choice: &QueueChoice, queues: &[WriteQueue], avoid: Option<&str>, count: usize) -> Vec<String> {
+    fn names(choice: &QueueChoice, queues: &[Arc<WriteQueue>], avoid: Option<&str>, count: usize) -> Vec<String> {
         let name = |place: usize| format!("{}{}", queues[place].queue.broker(), queues[place].queue.id());
         (0..count).filter_map(|_| choice.choose(queues, avoid).map(name)).collect()
     }
@@ -87,6 +99,7 @@ mod tests {
         assert_eq!(choice.choose_where(&both, |_, queue| queue.queue.id() == 1), Some(1));
         assert_eq!(choice.choose(&both, None), Some(2));
         assert_eq!(choice.choose_where(&both, |place, _| place == 0), Some(0));
+        assert_eq!((choice.peek(4), choice.peek(0)), (Some(1), None));
         assert_eq!(choice.choose(&both, None), Some(1));
     }
 }

@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use rocketmq_wire::ResponseCode;
 use rocketmq_wire::message::id::{self, OffsetMessageId, UniqueId};
 
+use crate::cluster::WriteQueue;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::message::MessageQueue;
-use crate::remoting::Response;
+use crate::remoting::Answered;
 
 /// Stands for an offset that the broker did not tell.
 const UNKNOWN_OFFSET: i64 = -1;
@@ -44,26 +46,44 @@ impl SendStatus {
 #[derive(Clone)]
 pub struct SendReceipt {
     status: SendStatus,
-    queue: MessageQueue,
+    queue: ReceiptQueue,
     queue_offset: i64,
     unique_id: UniqueId,
     offset_id: OffsetIdText,
 }
 
+/// A queue, as whoever sent to it has it at hand: sharing costs one count then.
+#[derive(Clone)]
+pub(super) enum ReceiptQueue {
+    Known(Arc<WriteQueue>),
+    Named(MessageQueue),
+}
+
+impl ReceiptQueue {
+    fn queue(&self) -> &MessageQueue {
+        match self {
+            Self::Known(target) => &target.queue,
+            Self::Named(queue) => queue,
+        }
+    }
+}
+
 impl SendReceipt {
-    /// Reads an answer to a send to `queue`; a refusal is an error.
-    pub(super) fn read(answer: &Response, queue: &MessageQueue, unique_id: UniqueId) -> Result<Self> {
-        let Some(status) = SendStatus::from_code(answer.code()) else { return Err(answer.error()) };
+    /// Reads an answer to a send to `queue`; `None` for a refusal.
+    pub(super) fn read(answer: &Answered, queue: ReceiptQueue, unique_id: UniqueId) -> Option<Self> {
+        let status = SendStatus::from_code(answer.code())?;
         // A message that is stored must not be sent again only because the answer does not say where.
         // Only what a receipt tells is looked at; an answer has as much again that nobody asks for.
         let [offset_id, queue_id, queue_offset] =
             answer.find(["msgId", "queueId", "queueOffset"]).unwrap_or([const { None }; 3]);
         let number = |digits: Option<Cow<'_, [u8]>>| digits.as_deref().and_then(decimal);
-        let queue_id = number(queue_id).and_then(|id| id.try_into().ok()).unwrap_or(queue.id());
+        let asked = queue.queue();
+        let queue_id = number(queue_id).and_then(|id| id.try_into().ok()).unwrap_or(asked.id());
+        let queue = if queue_id == asked.id() { queue } else { ReceiptQueue::Named(asked.sibling(queue_id)) };
         let queue_offset = number(queue_offset).unwrap_or(UNKNOWN_OFFSET);
-        Ok(Self {
+        Some(Self {
             status,
-            queue: queue.sibling(queue_id),
+            queue,
             queue_offset,
             unique_id,
             offset_id: OffsetIdText::new(offset_id.as_deref().unwrap_or_default()),
@@ -98,7 +118,7 @@ impl SendReceipt {
 
     /// The queue that holds the message.
     pub fn queue(&self) -> &MessageQueue {
-        &self.queue
+        self.queue.queue()
     }
 
     /// The message's offset in that queue; -1 when the broker did not say.
@@ -155,7 +175,7 @@ impl fmt::Debug for SendReceipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SendReceipt")
             .field("status", &self.status)
-            .field("queue", &self.queue)
+            .field("queue", self.queue())
             .field("queue_offset", &self.queue_offset)
             .field("message_id", &self.message_id())
             .field("offset_message_id", &self.offset_message_id().map(|id| id.to_string()))

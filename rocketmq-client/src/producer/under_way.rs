@@ -1,55 +1,75 @@
 //! Counting sends under way.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
+use super::lanes::Lanes;
+
 /// Counts what is under way, refuses more once it is told to, and lets one wait for the end of what is left.
 ///
-/// Counting costs one addition and one subtraction a send.
-#[derive(Debug, Default)]
+/// What a send has to find out first is under the same lock as the count of those that began.
+#[derive(Default)]
 pub(super) struct UnderWay {
-    count: AtomicUsize,
+    lanes: Mutex<Lanes>,
+    ended: AtomicUsize,
     ending: AtomicBool,
-    ended: Notify,
+    one_ended: Notify,
 }
 
 /// One that is under way until this is dropped.
-#[derive(Debug)]
 pub(super) struct Counted<'a>(&'a UnderWay);
 
 impl UnderWay {
-    /// Counts one more; `None` when no more may begin.
-    pub(super) fn begin(&self) -> Option<Counted<'_>> {
-        self.count.fetch_add(1, Ordering::SeqCst);
-        let counted = Counted(self);
-        (!self.ending.load(Ordering::SeqCst)).then_some(counted)
+    /// The lock; held for a few instructions.
+    pub(super) fn lanes(&self) -> MutexGuard<'_, Lanes> {
+        // Nothing that is done under it can panic half way.
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts one more and looks at the lanes; `None` when no more may begin.
+    #[inline]
+    pub(super) fn begin<T>(&self, look: impl FnOnce(&Lanes) -> T) -> Option<(Counted<'_>, T)> {
+        let mut lanes = self.lanes();
+        if lanes.is_closed() {
+            return None;
+        }
+        lanes.begun = lanes.begun.wrapping_add(1);
+        let seen = look(&lanes);
+        Some((Counted(self), seen))
     }
 
     /// Lets no more begin and waits until nothing is under way. Dropping the future ends the wait only.
     pub(super) async fn end(&self) {
-        // In one order with the counting: either the last one sees this, or it is no longer counted below.
+        // In one order with the counting: either the last one sees this, or it is counted as ended below.
         self.ending.store(true, Ordering::SeqCst);
+        let begun = {
+            let mut lanes = self.lanes();
+            lanes.close();
+            lanes.begun
+        };
         loop {
-            let ended = self.ended.notified();
-            if self.count.load(Ordering::SeqCst) == 0 {
+            let one_ended = self.one_ended.notified();
+            if self.ended.load(Ordering::SeqCst) == begun {
                 return;
             }
-            ended.await;
+            one_ended.await;
         }
     }
 
     /// Whether nothing is under way.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.count.load(Ordering::SeqCst) == 0
+        self.ended.load(Ordering::SeqCst) == self.lanes().begun
     }
 }
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        if self.0.count.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.ending.load(Ordering::SeqCst) {
-            self.0.ended.notify_waiters();
+        self.0.ended.fetch_add(1, Ordering::SeqCst);
+        if self.0.ending.load(Ordering::SeqCst) {
+            self.0.one_ended.notify_waiters();
         }
     }
 }
@@ -62,7 +82,8 @@ mod tests {
     #[tokio::test]
     async fn the_end_waits_for_what_has_begun_and_for_nothing_else() {
         let under_way = UnderWay::default();
-        let (first, second) = (under_way.begin(), under_way.begin());
+        let begin = || under_way.begin(|_| ()).map(|(counted, ())| counted);
+        let (first, second) = (begin(), begin());
         assert!(first.is_some() && second.is_some());
         let mut end = Box::pin(under_way.end());
         for counted in [first, second] {
@@ -71,11 +92,10 @@ mod tests {
                 () = &mut end => panic!("ended too early"),
                 () = yield_now() => {}
             }
-            assert!(under_way.begin().is_none());
+            assert!(begin().is_none());
             drop(counted);
         }
         end.await;
         under_way.end().await;
-        assert!(under_way.is_empty());
     }
 }

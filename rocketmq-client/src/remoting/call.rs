@@ -1,51 +1,42 @@
-//! The three waits of a call: for leave, for others to add their frames, for the answer.
+//! The waits of a request: to be handed over, for others to add their frames, for the answer.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use super::connection::{Shared, lock};
+use bytes::Bytes;
+use rocketmq_wire::request::Request;
+
+use super::connection::{Connection, Shared, lock};
+use super::output::Turn;
 use super::pending::{Admitted, Ended, Kind};
-use super::response::Response;
+use super::response::Answered;
 use crate::error::{Outcome, Result};
 
-/// Waits to be let through.
-pub(super) struct Admission<'a> {
+/// Waits to be let through, and hands the request over then.
+pub(super) struct Handing<'a, R> {
     pub(super) shared: &'a Shared,
     pub(super) ticket: Option<u64>,
     pub(super) kind: Kind,
-    pub(super) bytes: usize,
+    pub(super) request: &'a R,
+    pub(super) body: &'a Bytes,
     pub(super) deadline: Instant,
 }
 
-impl Future for Admission<'_> {
-    type Output = Result<Admitted>;
+impl<R: Request> Future for Handing<'_, R> {
+    type Output = Result<(Admitted, Turn)>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
-        let queued = this.ticket.is_some();
-        let mut pending = lock(&this.shared.pending);
-        let poll = pending.poll_admit(&mut this.ticket, this.kind, this.bytes, this.deadline, cx.waker());
-        // Whoever leaves the queue makes its successor the first.
-        let next = if queued && poll.is_ready() { pending.front() } else { None };
-        let hasten = !queued && poll.is_pending() && pending.hasten(this.deadline);
-        drop(pending);
-        next.into_iter().for_each(Waker::wake);
-        if hasten {
-            this.shared.driver.wake();
-        }
-        if poll.is_ready() {
-            this.ticket = None;
-        }
-        poll.map_err(|ended| this.shared.error(ended, Outcome::NotSent))
+        let Self { shared, ticket, kind, request, body, deadline } = self.get_mut();
+        shared.poll_hand_over(ticket, *kind, *request, body, *deadline, cx.waker())
     }
 }
 
-impl Drop for Admission<'_> {
+impl<R> Drop for Handing<'_, R> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            let next = lock(&self.shared.pending).leave(ticket);
+            let next = lock(&self.shared.exchange).pending.leave(ticket);
             next.into_iter().for_each(Waker::wake);
         }
     }
@@ -70,63 +61,126 @@ impl Future for Claim<'_> {
             return Poll::Pending;
         }
         this.ended = true;
-        let begun = lock(&this.shared.output).begin(this.claim);
-        if begun {
-            this.shared.lead();
-        }
+        this.shared.redeem(this.claim);
         Poll::Ready(())
     }
 }
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        if self.ended {
-            return;
-        }
-        let mut output = lock(&self.shared.output);
-        if output.claim() == Some(self.claim) {
-            output.hand_over();
-            drop(output);
-            self.shared.driver.wake();
+        if !self.ended {
+            self.shared.leave_claim(self.claim);
         }
     }
 }
 
-/// Waits for an answer. Dropped before, it gives the request up.
-pub(super) struct Answer<'a> {
-    pub(super) shared: &'a Shared,
-    pub(super) opaque: i32,
-    /// The waker left at admission is that of the poll under way, so there is nothing to ask yet.
-    pub(super) registered: bool,
-    pub(super) ended: bool,
+impl Shared {
+    /// Writes under a claim, unless somebody else has taken over.
+    fn redeem(&self, claim: u64) {
+        let begun = lock(&self.exchange).output.begin(claim);
+        if begun {
+            self.lead();
+        }
+    }
+
+    /// Leaves what a claim stands for to the connection's task.
+    fn leave_claim(&self, claim: u64) {
+        let mut exchange = lock(&self.exchange);
+        if exchange.output.claim() == Some(claim) {
+            exchange.output.hand_over();
+            drop(exchange);
+            self.driver.wake();
+        }
+    }
 }
 
-impl Future for Answer<'_> {
-    type Output = Result<Response>;
+/// A request that was handed to a connection; awaited, its answer. Dropped before, it gives the request up.
+pub(crate) struct InFlight {
+    connection: Connection,
+    opaque: i32,
+    step: Step,
+}
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
-        if std::mem::take(&mut this.registered) {
-            return Poll::Pending;
+#[derive(Clone, Copy)]
+enum Step {
+    /// Made in the poll that is under way, whose waker was left with the request: there is nothing to ask yet.
+    Made,
+    /// As `Made`, and others are to add their frames before all are written.
+    Claimed(u64),
+    /// The others have had their turn.
+    Yielded(u64),
+    /// The answer is what is waited for.
+    Waiting,
+    Ended,
+}
+
+impl InFlight {
+    /// To be polled in the poll that handed the request over.
+    pub(super) fn new(connection: Connection, admitted: Admitted, turn: Turn) -> Self {
+        let step = match turn {
+            Turn::Claim(claim) => Step::Claimed(claim),
+            Turn::Follow | Turn::Write => Step::Made,
+        };
+        Self { connection, opaque: admitted.opaque, step }
+    }
+
+    /// The connection that the answer comes by.
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<Answered>> {
+        match self.step {
+            Step::Made => {
+                self.step = Step::Waiting;
+                return Poll::Pending;
+            }
+            Step::Claimed(claim) => {
+                self.step = Step::Yielded(claim);
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Step::Yielded(claim) => {
+                self.step = Step::Waiting;
+                self.connection.0.redeem(claim);
+            }
+            Step::Waiting => {}
+            // As any future that is polled once more after its end may do.
+            Step::Ended => return Poll::Pending,
         }
-        let mut pending = lock(&this.shared.pending);
-        let Poll::Ready(ended) = pending.poll_end(this.opaque, cx.waker()) else { return Poll::Pending };
-        this.ended = true;
-        let next = pending.front();
-        drop(pending);
-        next.into_iter().for_each(Waker::wake);
+        let shared = &self.connection.0;
+        let mut exchange = lock(&shared.exchange);
+        let Poll::Ready(ended) = exchange.pending.poll_end(self.opaque, cx.waker()) else { return Poll::Pending };
+        self.step = Step::Ended;
+        let next = exchange.pending.front();
+        drop(exchange);
+        if let Some(next) = next {
+            next.wake();
+        }
         Poll::Ready(match ended {
-            Ended::Answered(response) => Ok(response),
-            ended => Err(this.shared.error(ended, Outcome::Unknown)),
+            Ended::Answered(answered) => Ok(answered),
+            ended => Err(shared.error(ended, Outcome::Unknown)),
         })
     }
 }
 
-impl Drop for Answer<'_> {
+impl Future for InFlight {
+    type Output = Result<Answered>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.get_mut().poll_answer(cx)
+    }
+}
+
+impl Drop for InFlight {
     fn drop(&mut self) {
-        if !self.ended {
-            let next = lock(&self.shared.pending).abandon(self.opaque);
-            next.into_iter().for_each(Waker::wake);
+        let shared = &self.connection.0;
+        match self.step {
+            Step::Ended => return,
+            Step::Claimed(claim) | Step::Yielded(claim) => shared.leave_claim(claim),
+            Step::Made | Step::Waiting => {}
         }
+        let next = lock(&shared.exchange).pending.abandon(self.opaque);
+        next.into_iter().for_each(Waker::wake);
     }
 }

@@ -13,13 +13,13 @@ use rocketmq_wire::request::Request;
 use rocketmq_wire::{EncodeError, LanguageCode, Version};
 use tokio::sync::mpsc;
 
-use super::call::{Admission, Answer, Claim};
+use super::call::{Claim, Handing, InFlight};
 use super::driver::Driver;
 use super::incoming::Incoming;
 use super::options::{ConnectionOptions, ConnectionStats, HeaderType};
 use super::output::{Output, Progress, Turn, Writer};
 use super::pending::{Admitted, Ended, Kind, Limits, Pending};
-use super::response::Response;
+use super::response::{Answered, Response};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::transport::{Stream, WriteHalf};
@@ -42,13 +42,18 @@ pub struct Connection(pub(super) Arc<Shared>);
 pub(super) struct Shared {
     pub(super) address: Arc<str>,
     options: ConnectionOptions,
-    pub(super) pending: Mutex<Pending<Response>>,
-    pub(super) output: Mutex<Output>,
+    pub(super) exchange: Mutex<Exchange>,
     pub(super) writer: Mutex<Writer<WriteHalf>>,
     /// Wakes the connection's task.
     pub(super) driver: AtomicWaker,
     /// The version the peer last stated; 0 before it has answered.
     pub(super) peer_version: AtomicI32,
+}
+
+/// What goes out and what is to come in. Under one lock: a request takes a slot and lays its frame in one go.
+pub(super) struct Exchange {
+    pub(super) pending: Pending<Answered>,
+    pub(super) output: Output,
 }
 
 /// Takes a lock. What it guards is changed in steps that cannot panic half way, so a poisoned one is as good.
@@ -87,8 +92,7 @@ impl Connection {
         let shared = Arc::new(Shared {
             address: address.into(),
             options: options.clone(),
-            pending: Mutex::new(Pending::new(limits)),
-            output: Mutex::new(Output::new()),
+            exchange: Mutex::new(Exchange { pending: Pending::new(limits), output: Output::new() }),
             writer: Mutex::new(Writer::new(write)),
             driver: AtomicWaker::new(),
             peer_version: AtomicI32::new(0),
@@ -107,18 +111,40 @@ impl Connection {
     /// [`ErrorKind::Timeout`] at the deadline, [`ErrorKind::Connection`] or [`ErrorKind::Protocol`] when the connection is
     /// lost, [`ErrorKind::Closed`] when it was closed, [`ErrorKind::InvalidArgument`] for a request that no frame can hold.
     pub async fn call<R: Request>(&self, request: &R, body: &Bytes, deadline: Instant) -> Result<Response> {
+        let handing = Handing { shared: &self.0, ticket: None, kind: Kind::Call, request, body, deadline };
+        let (admitted, turn) = handing.await?;
+        let answered = InFlight::new(self.clone(), admitted, turn).await?;
+        Ok(Response::new(answered, Arc::clone(&self.0.address)))
+    }
+
+    /// Sends a request if that needs no waiting: the first half of [`call`](Self::call), to be called while polled.
+    /// `None` while a limit is reached.
+    ///
+    /// `waker` is that of the poll under way, in which the value returned must be polled.
+    ///
+    /// # Errors
+    ///
+    /// As [`call`](Self::call).
+    pub(crate) fn try_call<R: Request>(
+        &self,
+        request: &R,
+        body: &Bytes,
+        deadline: Instant,
+        waker: &Waker,
+    ) -> Result<Option<InFlight>> {
         let bytes = body.len() + HEADER_ALLOWANCE;
-        let admitted = self.0.admit(Kind::Call, bytes, deadline).await?;
-        let mut answer = Answer { shared: &self.0, opaque: admitted.opaque, registered: true, ended: false };
-        match self.0.append(R::CODE.0, 0, admitted, request, body, bytes)? {
-            Turn::Follow => {}
-            Turn::Write => self.0.lead(),
-            Turn::Claim(claim) => {
-                Claim { shared: &self.0, claim, yielded: false, ended: false }.await;
-                answer.registered = false;
+        let mut exchange = lock(&self.0.exchange);
+        match exchange.pending.try_admit(Kind::Call, bytes, deadline, waker) {
+            Ok(Some(admitted)) => {
+                let turn = self.0.append(exchange, Kind::Call, admitted, request, body, bytes)?;
+                Ok(Some(InFlight::new(self.clone(), admitted, turn)))
+            }
+            Ok(None) => Ok(None),
+            Err(ended) => {
+                drop(exchange);
+                Err(self.0.error(ended, Outcome::NotSent))
             }
         }
-        answer.await
     }
 
     /// Sends a request that is not answered. Success means that it was handed to the connection.
@@ -130,12 +156,9 @@ impl Connection {
     ///
     /// As [`call`](Self::call).
     pub async fn call_one_way<R: Request>(&self, request: &R, body: &Bytes, deadline: Instant) -> Result<()> {
-        let bytes = body.len() + HEADER_ALLOWANCE;
-        let admitted = self.0.admit(Kind::OneWay, bytes, deadline).await?;
-        match self.0.append(R::CODE.0, ONE_WAY_FLAG, admitted, request, body, bytes)? {
-            Turn::Follow => {}
-            Turn::Write => self.0.lead(),
-            Turn::Claim(claim) => Claim { shared: &self.0, claim, yielded: false, ended: false }.await,
+        let handing = Handing { shared: &self.0, ticket: None, kind: Kind::OneWay, request, body, deadline };
+        if let (_, Turn::Claim(claim)) = handing.await? {
+            Claim { shared: &self.0, claim, yielded: false, ended: false }.await;
         }
         Ok(())
     }
@@ -147,7 +170,7 @@ impl Connection {
 
     /// Why the connection is lost, if it is.
     pub fn lost(&self) -> Option<Error> {
-        lock(&self.0.pending).closed().cloned()
+        lock(&self.0.exchange).pending.closed().cloned()
     }
 
     /// The version that the server last stated; `None` before it has answered.
@@ -174,7 +197,7 @@ impl Connection {
     fn refuse(&self, cause: &Error, await_answers: bool) {
         let cause = cause.clone().with_broker(Arc::clone(&self.0.address));
         let mut wake = Vec::new();
-        lock(&self.0.pending).refuse(cause, await_answers, &mut wake);
+        lock(&self.0.exchange).pending.refuse(cause, await_answers, &mut wake);
         wake.into_iter().for_each(Waker::wake);
         self.0.driver.wake();
     }
@@ -187,7 +210,8 @@ impl Connection {
     /// Counts of what is under way.
     pub fn stats(&self) -> ConnectionStats {
         let writes = lock(&self.0.writer).writes();
-        let pending = lock(&self.0.pending);
+        let exchange = lock(&self.0.exchange);
+        let pending = &exchange.pending;
         let (in_flight, in_flight_bytes) = pending.in_flight();
         ConnectionStats {
             in_flight,
@@ -208,38 +232,79 @@ impl fmt::Debug for Connection {
 }
 
 impl Shared {
-    fn admit(&self, kind: Kind, bytes: usize, deadline: Instant) -> Admission<'_> {
-        Admission { shared: self, ticket: None, kind, bytes, deadline }
+    /// Lets a request through, as soon as it may be, and hands it over; `ticket` is its place in the queue meanwhile.
+    pub(super) fn poll_hand_over<R: Request>(
+        &self,
+        ticket: &mut Option<u64>,
+        kind: Kind,
+        request: &R,
+        body: &Bytes,
+        deadline: Instant,
+        waker: &Waker,
+    ) -> Poll<Result<(Admitted, Turn)>> {
+        let bytes = body.len() + HEADER_ALLOWANCE;
+        let queued = ticket.is_some();
+        let mut exchange = lock(&self.exchange);
+        let pending = &mut exchange.pending;
+        let admitted = match pending.poll_admit(ticket, kind, bytes, deadline, waker) {
+            Poll::Ready(admitted) => admitted,
+            Poll::Pending => {
+                let hasten = !queued && pending.hasten(deadline);
+                drop(exchange);
+                if hasten {
+                    self.driver.wake();
+                }
+                return Poll::Pending;
+            }
+        };
+        *ticket = None;
+        // Whoever leaves the queue makes its successor the first.
+        let next = if queued { pending.front() } else { None };
+        let handed = match admitted {
+            Ok(admitted) => self.append(exchange, kind, admitted, request, body, bytes).map(|turn| (admitted, turn)),
+            Err(ended) => {
+                drop(exchange);
+                Err(self.error(ended, Outcome::NotSent))
+            }
+        };
+        next.into_iter().for_each(Waker::wake);
+        Poll::Ready(handed)
     }
 
-    /// Encodes a request into the output and says who writes it.
-    fn append<F: EncodeFields>(
+    /// Encodes a request that was let through into the output, and writes if it is its turn; says who writes else.
+    #[inline]
+    fn append<R: Request>(
         &self,
-        code: i32,
-        flag: i32,
+        mut exchange: MutexGuard<'_, Exchange>,
+        kind: Kind,
         admitted: Admitted,
-        fields: &F,
+        request: &R,
         body: &Bytes,
         bytes: usize,
     ) -> Result<Turn> {
-        let head = Head { opaque: admitted.opaque, flag, ..self.head(code) };
-        let mut output = lock(&self.output);
-        match output.open().frame(self.serialize_type(), &head, fields, body, bytes) {
-            Ok(()) => {
-                let turn = output.turn(admitted.alone);
-                let watch = matches!(turn, Turn::Claim(_)) && output.watch();
-                drop(output);
-                if watch || admitted.earliest {
-                    self.driver.wake();
-                }
-                Ok(turn)
-            }
-            Err(error) => {
-                drop(output);
-                self.unwritten(bytes);
-                Err(self.unencodable(error))
-            }
+        let flag = if kind == Kind::OneWay { ONE_WAY_FLAG } else { 0 };
+        let head = Head { opaque: admitted.opaque, flag, ..self.head(R::CODE.0) };
+        let output = &mut exchange.output;
+        if let Err(error) = output.open().frame(self.serialize_type(), &head, request, body, bytes) {
+            let next = match kind {
+                Kind::Call => exchange.pending.abandon(admitted.opaque),
+                Kind::OneWay => None,
+            };
+            let next = exchange.pending.written(bytes).or(next);
+            drop(exchange);
+            next.into_iter().for_each(Waker::wake);
+            return Err(self.unencodable(error));
         }
+        let turn = output.turn(admitted.alone);
+        let watch = matches!(turn, Turn::Claim(_)) && output.watch();
+        drop(exchange);
+        if watch || admitted.earliest {
+            self.driver.wake();
+        }
+        if turn == Turn::Write {
+            self.lead();
+        }
+        Ok(turn)
     }
 
     /// Encodes an answer into the output and writes what can be written at once.
@@ -250,10 +315,11 @@ impl Shared {
         fields: &F,
         body: &Bytes,
     ) -> Result<()> {
-        let mut output = lock(&self.output);
+        let mut exchange = lock(&self.exchange);
+        let output = &mut exchange.output;
         output.open().frame(serialize_type, head, fields, body, 0).map_err(|error| self.unencodable(error))?;
         let turn = output.turn(true);
-        drop(output);
+        drop(exchange);
         if turn == Turn::Write {
             self.lead();
         }
@@ -289,12 +355,6 @@ impl Shared {
         Error::new(kind, format!("the request does not fit a frame: {error}")).with_broker(Arc::clone(&self.address))
     }
 
-    /// Takes back bytes that were let through and will not be written.
-    fn unwritten(&self, bytes: usize) {
-        let next = lock(&self.pending).written(bytes);
-        next.into_iter().for_each(Waker::wake);
-    }
-
     /// Writes as a caller, who cannot wait for the socket: the connection's task goes on where this stops.
     pub(super) fn lead(&self) {
         let written = self.write(&mut Context::from_waker(Waker::noop()));
@@ -306,14 +366,21 @@ impl Shared {
     /// One round of writing, for who has the lead.
     pub(super) fn write(&self, cx: &mut Context<'_>) -> Written {
         let (mut wake, mut lost) = (Vec::new(), None);
-        let mut budget = LONGEST_WRITE;
+        let (mut budget, mut done) = (LONGEST_WRITE, 0);
         let mut writer = lock(&self.writer);
         let written = loop {
-            if !writer.is_busy() && !writer.take(&mut lock(&self.output)) {
-                break Written::All;
+            if !writer.is_busy() {
+                let mut exchange = lock(&self.exchange);
+                if done > 0 {
+                    wake.extend(exchange.pending.written(std::mem::take(&mut done)));
+                }
+                if !writer.take(&mut exchange.output) {
+                    break Written::All;
+                }
             }
             match writer.poll_write(cx, &mut budget) {
-                Poll::Ready(Ok(Progress::Written(bytes))) => wake.extend(lock(&self.pending).written(bytes)),
+                // The chunk is done, so the next one is looked for.
+                Poll::Ready(Ok(Progress::Written(bytes))) => done = bytes,
                 Poll::Ready(Ok(Progress::Paused)) => break Written::Paused,
                 Poll::Pending => break Written::Blocked,
                 Poll::Ready(Err(error)) => {
@@ -325,7 +392,7 @@ impl Shared {
             }
         };
         if matches!(written, Written::Blocked | Written::Paused) {
-            lock(&self.output).hand_over();
+            lock(&self.exchange).output.hand_over();
         }
         drop(writer);
         wake.into_iter().for_each(Waker::wake);
@@ -338,14 +405,14 @@ impl Shared {
     pub(super) fn close(&self, cause: &Error) {
         let cause = cause.clone().with_broker(Arc::clone(&self.address));
         let mut wake = Vec::new();
-        if lock(&self.pending).close(&cause, &mut wake) {
+        if lock(&self.exchange).pending.close(&cause, &mut wake) {
             self.driver.wake();
         }
         wake.into_iter().for_each(Waker::wake);
     }
 
     /// The error of a request that ended without an answer.
-    pub(super) fn error(&self, ended: Ended<Response>, outcome: Outcome) -> Error {
+    pub(super) fn error(&self, ended: Ended<Answered>, outcome: Outcome) -> Error {
         match ended {
             Ended::Failed(cause) => cause.with_outcome(outcome),
             Ended::TimedOut | Ended::Answered(_) => {

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
-use rocketmq_wire::frame::{Frame, announced_length};
+use bytes::{Bytes, BytesMut};
+use rocketmq_wire::frame::{Frame, FrameLayout, PREFIX_LENGTH, announced_length};
 use rocketmq_wire::{DecodeError, ResponseCode};
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use super::connection::{Connection, Shared, Written, lock};
 use super::incoming::{self, Incoming};
 use super::pending::SWEEP_INTERVAL;
-use super::response::{Place, Response};
+use super::response::{Answered, Place};
 use crate::env::{Env, Sleep};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::transport::ReadHalf;
@@ -47,7 +47,7 @@ pub struct Driver {
     read_size: usize,
     max_frame: usize,
     inbox: incoming::Inbox,
-    answers: Vec<(i32, Response)>,
+    answers: Vec<(i32, Answered)>,
     wake: Vec<Waker>,
     timer: Option<(Instant, Sleep)>,
     swept_at: Option<Instant>,
@@ -95,18 +95,14 @@ impl Driver {
 
     /// The cause for which the connection is closed; one that is only to be finished closes when all is written.
     fn ended(&self) -> Option<Error> {
-        let finished = {
-            let pending = lock(&self.shared.pending);
-            if let Some(cause) = pending.closed() {
-                return Some(cause.clone());
-            }
-            pending.finished().cloned()?
-        };
-        let idle = lock(&self.shared.output).is_idle();
-        idle.then(|| {
-            self.shared.close(&finished);
-            finished
-        })
+        let exchange = lock(&self.shared.exchange);
+        if let Some(cause) = exchange.pending.closed() {
+            return Some(cause.clone());
+        }
+        let finished = exchange.pending.finished().filter(|_| exchange.output.is_idle())?.clone();
+        drop(exchange);
+        self.shared.close(&finished);
+        Some(finished)
     }
 
     /// Reads what there is, hands answers to their waiters; ready when the connection is lost.
@@ -163,9 +159,10 @@ impl Driver {
     fn cut_frames(&mut self) -> Result<(), DecodeError> {
         let mut result = Ok(());
         loop {
-            match Frame::next(&mut self.buffer, self.max_frame) {
-                Ok(Some(frame)) => {
-                    if let Err(error) = self.sort(frame) {
+            match FrameLayout::peek(&self.buffer, self.max_frame) {
+                Ok(Some(layout)) => {
+                    let frame = self.buffer.split_to(layout.frame_length).freeze();
+                    if let Err(error) = self.sort(frame, layout) {
                         result = Err(error);
                         break;
                     }
@@ -178,27 +175,27 @@ impl Driver {
             }
         }
         // What came before the damage is good.
-        let mut pending = lock(&self.shared.pending);
-        pending.received();
+        let mut exchange = lock(&self.shared.exchange);
+        exchange.pending.received();
         for (opaque, answer) in self.answers.drain(..) {
-            pending.complete(opaque, answer, &mut self.wake);
+            exchange.pending.complete(opaque, answer, &mut self.wake);
         }
-        drop(pending);
+        drop(exchange);
         self.wake.drain(..).for_each(Waker::wake);
         result
     }
 
-    fn sort(&mut self, frame: Frame) -> Result<(), DecodeError> {
-        let place = Place::of(&frame)?;
+    fn sort(&mut self, frame: Bytes, layout: FrameLayout) -> Result<(), DecodeError> {
+        let header = &frame[PREFIX_LENGTH..PREFIX_LENGTH + layout.header_length];
+        let place = Place::of(layout.serialize_type, header)?;
         if place.is_response {
             if place.version.0 > 0 && self.shared.peer_version.load(Ordering::Relaxed) != place.version.0 {
                 self.shared.peer_version.store(place.version.0, Ordering::Relaxed);
             }
-            let opaque = place.opaque;
-            self.answers.push((opaque, Response::new(frame, place, Arc::clone(&self.shared.address))));
+            self.answers.push((place.opaque, Answered::new(frame, layout, &place)));
             return Ok(());
         }
-        let request = Incoming::new(frame, place, Connection(Arc::clone(&self.shared)));
+        let request = Incoming::new(Frame::cut(frame, layout), place, Connection(Arc::clone(&self.shared)));
         if !incoming::is_served(request.code()) || !self.inbox.is_open() {
             request.refuse(ResponseCode::REQUEST_CODE_NOT_SUPPORTED, "this client does not serve such requests");
         } else {
@@ -217,13 +214,14 @@ impl Driver {
     }
 
     fn write(&mut self, cx: &mut Context<'_>) {
-        let output = lock(&self.shared.output);
+        let exchange = lock(&self.shared.exchange);
+        let output = &exchange.output;
         if output.is_watched() && self.watch_at.is_none() {
             self.watch_at = Some(self.env.now() + WATCH_INTERVAL);
             self.seen_claims = output.claims_before();
         }
         let mine = output.is_drivers_turn();
-        drop(output);
+        drop(exchange);
         if mine && self.shared.write(cx) == Written::Paused {
             cx.waker().wake_by_ref();
         }
@@ -232,7 +230,7 @@ impl Driver {
     /// Sweeps and watches when it is time to, and sets the timer for the next time.
     fn poll_timers(&mut self, cx: &mut Context<'_>) {
         loop {
-            let sweep_at = lock(&self.shared.pending).earliest().map(|earliest| match self.swept_at {
+            let sweep_at = lock(&self.shared.exchange).pending.earliest().map(|earliest| match self.swept_at {
                 // Deadlines that lie close together are found by one sweep.
                 Some(swept) => earliest.max(swept + SWEEP_INTERVAL),
                 None => earliest,
@@ -263,7 +261,7 @@ impl Driver {
 
     fn sweep(&mut self, now: Instant) {
         self.swept_at = Some(now);
-        let silent = lock(&self.shared.pending).sweep(now, &mut self.wake);
+        let silent = lock(&self.shared.exchange).pending.sweep(now, &mut self.wake);
         self.wake.drain(..).for_each(Waker::wake);
         if silent {
             let cause = Error::new(
@@ -275,10 +273,10 @@ impl Driver {
     }
 
     fn watch(&mut self, cx: &mut Context<'_>, now: Instant) {
-        let mut output = lock(&self.shared.output);
-        output.look(&mut self.seen_claims);
-        self.watch_at = output.is_watched().then(|| now + WATCH_INTERVAL);
-        drop(output);
+        let mut exchange = lock(&self.shared.exchange);
+        exchange.output.look(&mut self.seen_claims);
+        self.watch_at = exchange.output.is_watched().then(|| now + WATCH_INTERVAL);
+        drop(exchange);
         self.write(cx);
     }
 }
@@ -302,6 +300,6 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.shared.close(&Error::new(ErrorKind::Closed, "the connection was closed"));
         lock(&self.shared.writer).close();
-        lock(&self.shared.output).clear();
+        lock(&self.shared.exchange).output.clear();
     }
 }

@@ -35,12 +35,15 @@ mod pool;
 mod response;
 mod supervisor;
 
+pub(crate) use call::InFlight;
 pub use connection::Connection;
 pub use driver::Driver;
 pub use incoming::Incoming;
 pub use options::{ConnectionOptions, ConnectionStats, HeaderType};
 pub use peer::Peer;
+pub(crate) use peer::never_left;
 pub use pool::{ConnectionEvent, Pool, PoolOptions};
+pub(crate) use response::Answered;
 pub use response::Response;
 
 #[cfg(test)]

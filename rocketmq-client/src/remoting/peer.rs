@@ -196,7 +196,7 @@ impl Peer {
     }
 
     /// Makes the next call use a new connection; what is under way on this one goes on.
-    fn leave(&self, connection: &Connection) {
+    pub(crate) fn leave(&self, connection: &Connection) {
         self.0.link.send_if_modified(|link| {
             let leads_there = matches!(link, Link::Up(current) if current.is_same(connection));
             if leads_there {
@@ -232,7 +232,7 @@ impl Peer {
 }
 
 /// Whether the request met a lost connection and was not handed to it.
-fn never_left(error: &Error) -> bool {
+pub(crate) fn never_left(error: &Error) -> bool {
     error.outcome() == Outcome::NotSent && matches!(error.kind(), ErrorKind::Connection | ErrorKind::Protocol)
 }
 

@@ -155,7 +155,7 @@ impl<T> Pending<T> {
         deadline: Instant,
         waker: &Waker,
     ) -> Poll<Result<Admitted, Ended<T>>> {
-        if let Some(cause) = self.closed.as_ref().or(self.refusing.as_ref().map(|(cause, _)| cause)) {
+        if let Some(cause) = self.refusal() {
             return Poll::Ready(Err(Ended::Failed(cause.clone())));
         }
         let first = match *ticket {
@@ -185,6 +185,28 @@ impl<T> Pending<T> {
             }
         }
         Poll::Pending
+    }
+
+    /// Lets a request of `bytes` through if there is room for it and nobody queues.
+    ///
+    /// `Err` says why it will never be let through.
+    pub(super) fn try_admit(
+        &mut self,
+        kind: Kind,
+        bytes: usize,
+        deadline: Instant,
+        waker: &Waker,
+    ) -> Result<Option<Admitted>, Ended<T>> {
+        if let Some(cause) = self.refusal() {
+            return Err(Ended::Failed(cause.clone()));
+        }
+        let passes = self.queue.is_empty() && self.fits(kind, bytes);
+        Ok(passes.then(|| self.admit(kind, bytes, deadline, waker)))
+    }
+
+    /// Why nothing is let through any more, if so.
+    fn refusal(&self) -> Option<&Error> {
+        self.closed.as_ref().or(self.refusing.as_ref().map(|(cause, _)| cause))
     }
 
     /// Whether a queued deadline is the earliest, so that the sweep has to be told; asked once after queueing.

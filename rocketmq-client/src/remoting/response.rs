@@ -5,9 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rocketmq_wire::header::{DecodeFields, Fields, Header};
+use rocketmq_wire::frame::{FrameLayout, PREFIX_LENGTH};
+use rocketmq_wire::header::{DecodeFields, Fields, Header, SerializeType};
 use rocketmq_wire::request::Request;
-use rocketmq_wire::{DecodeError, Frame, ResponseCode, Version};
+use rocketmq_wire::{DecodeError, ResponseCode, Version};
 
 use crate::error::{Error, ErrorKind, Outcome, Result};
 
@@ -16,28 +17,74 @@ use crate::error::{Error, ErrorKind, Outcome, Result};
 /// It keeps the memory that it was read into, which it may share with answers that came at the same time.
 #[derive(Debug, Clone)]
 pub struct Response {
-    frame: Frame,
-    fields: Range<usize>,
-    code: i32,
-    version: Version,
-    has_remark: bool,
+    answered: Answered,
+    body: Bytes,
     broker: Arc<str>,
 }
 
+/// An answer as it waits for its caller: small, as there is room for one in every slot of requests under way.
+#[derive(Debug, Clone)]
+pub(crate) struct Answered {
+    frame: Bytes,
+    /// Where the header ends and the body begins, and where the fields are; a header has less than 16 MiB.
+    body_at: u32,
+    fields: Range<u32>,
+    code: i32,
+    version: Version,
+    serialize_type: SerializeType,
+    has_remark: bool,
+}
+
+impl Answered {
+    pub(super) fn new(frame: Bytes, layout: FrameLayout, place: &Place) -> Self {
+        let at = |in_header: usize| (PREFIX_LENGTH + in_header) as u32;
+        Self {
+            frame,
+            body_at: at(layout.header_length),
+            fields: at(place.fields.start)..at(place.fields.end),
+            code: place.code,
+            version: place.version,
+            serialize_type: layout.serialize_type,
+            has_remark: place.has_remark,
+        }
+    }
+
+    /// The response code.
+    pub(crate) fn code(&self) -> ResponseCode {
+        ResponseCode(self.code)
+    }
+
+    /// The values of a few header fields; see [`Response::find`].
+    #[inline]
+    pub(crate) fn find<const N: usize>(&self, names: [&str; N]) -> Result<[Option<Cow<'_, [u8]>>; N], DecodeError> {
+        self.fields()?.find(names)
+    }
+
+    fn fields(&self) -> Result<Fields<'_>, DecodeError> {
+        Fields::from_bytes(self.serialize_type, &self.frame[self.fields.start as usize..self.fields.end as usize])
+    }
+}
+
 impl Response {
-    pub(super) fn new(frame: Frame, place: Place, broker: Arc<str>) -> Self {
-        let Place { fields, code, version, has_remark, .. } = place;
-        Self { frame, fields, code, version, has_remark, broker }
+    pub(crate) fn new(answered: Answered, broker: Arc<str>) -> Self {
+        let body_at = answered.body_at as usize;
+        // An answer seldom has a body: no need to share the memory once more then.
+        let body = if body_at == answered.frame.len() { Bytes::new() } else { answered.frame.slice(body_at..) };
+        Self { answered, body, broker }
+    }
+
+    pub(crate) fn answered(&self) -> &Answered {
+        &self.answered
     }
 
     /// The response code.
     pub fn code(&self) -> ResponseCode {
-        ResponseCode(self.code)
+        self.answered.code()
     }
 
     /// The version of the server, as it states it.
     pub fn version(&self) -> Version {
-        self.version
+        self.answered.version
     }
 
     /// The address of the server that answered.
@@ -47,10 +94,11 @@ impl Response {
 
     /// The remark, the error text of a refusal. Successes may have one too.
     pub fn remark(&self) -> Option<String> {
-        if !self.has_remark {
+        let Answered { frame, body_at, serialize_type, has_remark, .. } = &self.answered;
+        if !has_remark {
             return None;
         }
-        let header = self.frame.decode_header().ok()?;
+        let header = Header::decode(*serialize_type, &frame[PREFIX_LENGTH..*body_at as usize]).ok()?;
         header.head.remark.map(std::borrow::Cow::into_owned)
     }
 
@@ -61,7 +109,7 @@ impl Response {
     ///
     /// [`ErrorKind::Protocol`] when the fields are malformed.
     pub fn find<const N: usize>(&self, names: [&str; N]) -> Result<[Option<Cow<'_, [u8]>>; N]> {
-        self.fields().and_then(|fields| fields.find(names)).map_err(|error| self.malformed(error))
+        self.answered.find(names).map_err(|error| self.malformed(error))
     }
 
     /// The header fields of the answer to a request of type `R`; text borrows from the frame.
@@ -70,11 +118,7 @@ impl Response {
     ///
     /// [`ErrorKind::Protocol`] when a required field is missing or malformed, as in refusals.
     pub fn decode<R: Request>(&self) -> Result<R::Response<'_>> {
-        self.fields().and_then(R::Response::decode_fields).map_err(|error| self.malformed(error))
-    }
-
-    fn fields(&self) -> Result<Fields<'_>, DecodeError> {
-        Fields::from_bytes(self.frame.serialize_type, &self.frame.header[self.fields.clone()])
+        self.answered.fields().and_then(R::Response::decode_fields).map_err(|error| self.malformed(error))
     }
 
     /// An error that says that this answer cannot be understood, for bodies that callers decode.
@@ -87,7 +131,7 @@ impl Response {
 
     /// The body; empty when there is none.
     pub fn body(&self) -> &Bytes {
-        &self.frame.body
+        &self.body
     }
 
     /// The answer itself when its code is [`ResponseCode::SUCCESS`].
@@ -101,7 +145,7 @@ impl Response {
 
     /// The refusal that this answer is, with its code, remark and server.
     pub fn error(&self) -> Error {
-        Error::from_response(self.code, self.remark().as_deref()).with_broker(Arc::clone(&self.broker))
+        Error::from_response(self.answered.code, self.remark().as_deref()).with_broker(Arc::clone(&self.broker))
     }
 }
 
@@ -118,11 +162,11 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn of(frame: &Frame) -> Result<Self, DecodeError> {
-        let Header { head, fields } = frame.decode_header()?;
+    pub(super) fn of(serialize_type: SerializeType, header: &[u8]) -> Result<Self, DecodeError> {
+        let Header { head, fields } = Header::decode(serialize_type, header)?;
         let fields = fields.as_bytes();
         // Fields lie inside the header, or are an empty slice that lies nowhere.
-        let start = (fields.as_ptr() as usize).checked_sub(frame.header.as_ptr() as usize);
+        let start = (fields.as_ptr() as usize).checked_sub(header.as_ptr() as usize);
         let fields = match start {
             Some(start) if !fields.is_empty() => start..start + fields.len(),
             _ => 0..0,

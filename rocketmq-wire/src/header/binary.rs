@@ -181,20 +181,28 @@ impl BinaryFieldWriter<'_> {
         name_at - 2
     }
 
+    /// Appends a name and the length of its value; `false` when the name is too long for that.
     #[inline]
-    fn entry(&mut self, name: &str, value: &[u8]) {
+    fn begin(&mut self, name: &str, value_length: usize) -> bool {
         if name.len() <= SHORT_NAME {
             const END: usize = 2 + SHORT_NAME + 4;
             let mut scratch = [0; END];
-            let begin = Self::lay(&mut scratch, END, name, value.len());
+            let begin = Self::lay(&mut scratch, END, name, value_length);
             self.out.extend_from_slice(&scratch[begin..]);
         } else {
-            let Ok(name_length) = i16::try_from(name.len()) else { return };
+            let Ok(name_length) = i16::try_from(name.len()) else { return false };
             self.out.extend_from_slice(&name_length.to_be_bytes());
             self.out.extend_from_slice(name.as_bytes());
-            self.out.extend_from_slice(&(value.len() as u32).to_be_bytes());
+            self.out.extend_from_slice(&(value_length as u32).to_be_bytes());
         }
-        self.out.extend_from_slice(value);
+        true
+    }
+
+    #[inline]
+    fn entry(&mut self, name: &str, value: &[u8]) {
+        if self.begin(name, value.len()) {
+            self.out.extend_from_slice(value);
+        }
     }
 }
 
@@ -202,6 +210,13 @@ impl FieldWriter for BinaryFieldWriter<'_> {
     #[inline]
     fn text(&mut self, name: &str, value: &str) {
         self.entry(name, value.as_bytes());
+    }
+
+    #[inline]
+    fn texts<const N: usize>(&mut self, name: &str, parts: [&str; N]) {
+        if self.begin(name, parts.iter().map(|part| part.len()).sum()) {
+            parts.into_iter().for_each(|part| self.out.extend_from_slice(part.as_bytes()));
+        }
     }
 
     #[inline]

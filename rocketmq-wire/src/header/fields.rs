@@ -131,6 +131,8 @@ impl<'a> Fields<'a> {
 pub trait FieldWriter {
     /// Writes a text field.
     fn text(&mut self, name: &str, value: &str);
+    /// Writes a text field whose value is in parts, one after another.
+    fn texts<const N: usize>(&mut self, name: &str, parts: [&str; N]);
     /// Writes an integer field.
     fn integer(&mut self, name: &str, value: i64);
     /// Writes a boolean field.

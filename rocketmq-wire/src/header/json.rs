@@ -217,6 +217,15 @@ impl FieldWriter for JsonFieldWriter<'_> {
     }
 
     #[inline]
+    fn texts<const N: usize>(&mut self, name: &str, parts: [&str; N]) {
+        self.text(name, "");
+        // The closing quote comes after the parts.
+        self.out.truncate(self.out.len() - 1);
+        parts.into_iter().for_each(|part| put_escaped(self.out, part));
+        self.out.put_u8(b'"');
+    }
+
+    #[inline]
     fn integer(&mut self, name: &str, value: i64) {
         const DIGITS: usize = 20;
         const END: usize = 2 + SHORT_NAME + 3 + DIGITS + 1;

@@ -121,6 +121,9 @@ impl EncodeFields for After<'_> {
     }
 }
 
+const UNIQUE_ID_BEGIN: &str = "UNIQ_KEY\u{1}";
+const PROPERTY_END: &str = "\u{2}";
+
 /// A [`SendMessageRequestV2`] for one message, most of it encoded already. Peers cannot tell the two apart.
 #[derive(Debug, Clone, Copy)]
 pub struct TemplatedSend<'a> {
@@ -134,8 +137,10 @@ pub struct TemplatedSend<'a> {
     pub born_timestamp: i64,
     /// The user's flag.
     pub flag: i32,
-    /// Encoded properties.
+    /// Encoded properties, without the unique id.
     pub properties: &'a str,
+    /// The id that the producer gives the message: one more property, the last.
+    pub unique_id: &'a str,
 }
 
 impl EncodeFields for TemplatedSend<'_> {
@@ -146,7 +151,7 @@ impl EncodeFields for TemplatedSend<'_> {
         writer.integer("f", self.sys_flag.into());
         writer.integer("g", self.born_timestamp);
         writer.integer("h", self.flag.into());
-        writer.text("i", self.properties);
+        writer.texts("i", [self.properties, UNIQUE_ID_BEGIN, self.unique_id, PROPERTY_END]);
         writer.encoded(&self.template.after);
     }
 }
@@ -276,7 +281,7 @@ mod tests {
             sys_flag: 1,
             born_timestamp: 1_700_000_000_000,
             flag: 7,
-            properties: Some("WAIT\u{1}true\u{2}".into()),
+            properties: Some("WAIT\u{1}true\u{2}UNIQ_KEY\u{1}0A\u{2}".into()),
             broker_name: Some("broker-a".into()),
             ..Default::default()
         };
@@ -288,6 +293,7 @@ mod tests {
             born_timestamp: 1_700_000_000_000,
             flag: 7,
             properties: "WAIT\u{1}true\u{2}",
+            unique_id: "0A",
         };
         let head = Head {
             code: 310,
