@@ -191,6 +191,24 @@ impl<'a> Reply<'a> {
         self
     }
 
+    /// The same answer, for later.
+    pub(crate) fn into_owned(self) -> Reply<'static> {
+        let fields = match self.fields {
+            ReplyFields::Absent => ReplyFields::Absent,
+            ReplyFields::Empty => ReplyFields::Empty,
+            ReplyFields::Sent(fields) => ReplyFields::Sent(fields.into_owned()),
+            ReplyFields::Pulled(fields) => ReplyFields::Pulled(fields),
+            ReplyFields::PullForbidden(kind) => ReplyFields::PullForbidden(kind),
+            ReplyFields::Offset(fields) => ReplyFields::Offset(fields),
+            ReplyFields::StoreTime(fields) => ReplyFields::StoreTime(fields),
+            ReplyFields::Heartbeat(fields) => ReplyFields::Heartbeat(fields),
+            ReplyFields::Registered(fields) => ReplyFields::Registered(fields),
+            ReplyFields::DataVersion(fields) => ReplyFields::DataVersion(fields),
+        };
+        let remark = self.remark.map(|remark| Cow::Owned(remark.into_owned()));
+        Reply { code: self.code, remark, fields, body: self.body }
+    }
+
     /// The answer to a request whose header or body cannot be read.
     pub(crate) fn undecodable(error: &DecodeError) -> Self {
         Self::new(ResponseCode::SYSTEM_ERROR).remark(error.to_string())
@@ -226,6 +244,25 @@ pub(crate) fn encode_push<R: Request>(
     let flag = rocketmq_wire::header::ONE_WAY_FLAG;
     let head = Head { code: R::CODE.0, language: LanguageCode::JAVA, version, opaque, flag, remark: None };
     encode(out, serialize_type, &head, request, 0)
+}
+
+impl SentFields<'_> {
+    fn into_owned(self) -> SentFields<'static> {
+        let place = |place: SentPlace<'_>| SentPlace {
+            message_id: match place.message_id {
+                SentId::One(id) => SentId::One(id),
+                SentId::Batch(ids) => SentId::Batch(Cow::Owned(ids.into_owned())),
+            },
+            queue_id: place.queue_id,
+            queue_offset: place.queue_offset,
+        };
+        SentFields {
+            stored: self.stored.map(place),
+            transaction_id: self.transaction_id.map(|id| Cow::Owned(id.into_owned())),
+            region: self.region,
+            trace_on: self.trace_on,
+        }
+    }
 }
 
 impl EncodeFields for ReplyFields<'_> {

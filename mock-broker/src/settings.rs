@@ -43,6 +43,16 @@ pub(crate) struct Settings {
     pub(crate) consume_queue_file_size: Option<usize>,
     /// Milliseconds between two flushes (`flushIntervalCommitLog`). Default 500.
     pub(crate) flush_interval_ms: Option<u64>,
+    /// Whether a send is answered when it is on disk (`flushDiskType`). Default false, `ASYNC_FLUSH`.
+    pub(crate) flush_sync: bool,
+    /// Milliseconds that a send waits for the disk (`syncFlushTimeout`). Default 5000.
+    pub(crate) flush_timeout_ms: u64,
+    /// Pages that wait for the next flush but one (`flushCommitLogLeastPages`). Default 4.
+    pub(crate) flush_least_pages: Option<usize>,
+    /// Hash slots and entries of an index file (`maxHashSlotNum`, `maxIndexNum`). Default 5,000,000 and 20,000,000 on
+    /// disk.
+    pub(crate) index_slots: Option<u32>,
+    pub(crate) index_entries: Option<u32>,
     /// Milliseconds between two saves of consumer offsets (`flushConsumerOffsetInterval`). Default 5000.
     pub(crate) save_offsets_every_ms: u64,
     /// Whether half messages are refused (`rejectTransactionMessage`). Default false.
@@ -84,6 +94,11 @@ impl Default for Settings {
             commit_log_file_size: None,
             consume_queue_file_size: None,
             flush_interval_ms: None,
+            flush_sync: false,
+            flush_timeout_ms: 5000,
+            flush_least_pages: None,
+            index_slots: None,
+            index_entries: None,
             save_offsets_every_ms: 5000,
             reject_transactions: false,
             transaction_timeout_ms: 6000,
@@ -181,6 +196,17 @@ impl Settings {
                 self.consume_queue_file_size = Some(number(20, GIB)? as usize);
             }
             "flushIntervalCommitLog" => self.flush_interval_ms = Some(number(1, 3_600_000)?),
+            "flushDiskType" => {
+                self.flush_sync = match value {
+                    "SYNC_FLUSH" => true,
+                    "ASYNC_FLUSH" => false,
+                    _ => return Err(bad("say ASYNC_FLUSH or SYNC_FLUSH")),
+                };
+            }
+            "syncFlushTimeout" => self.flush_timeout_ms = number(1, 3_600_000)?,
+            "flushCommitLogLeastPages" => self.flush_least_pages = Some(number(0, 1 << 20)? as usize),
+            "maxHashSlotNum" => self.index_slots = Some(number(1, 1 << 28)? as u32),
+            "maxIndexNum" => self.index_entries = Some(number(2, 1 << 28)? as u32),
             "flushConsumerOffsetInterval" => self.save_offsets_every_ms = number(1, 3_600_000)?,
             "rejectTransactionMessage" => self.reject_transactions = boolean()?,
             "transactionTimeOut" => self.transaction_timeout_ms = number(0, YEAR_MS)? as i64,
@@ -213,7 +239,10 @@ mod tests {
     fn what_cannot_be_set_is_explained() {
         let mut settings = Settings::default();
         let mut refused = |property, value| settings.set(property, value).unwrap_err().to_string();
-        assert!(refused("flushDiskType", "SYNC_FLUSH").contains("does not honour the property `flushDiskType`"));
+        assert!(
+            refused("transientStorePoolEnable", "true")
+                .contains("does not honour the property `transientStorePoolEnable`")
+        );
         assert!(refused("autoCreateTopicEnable", "1").contains("true or false"));
         assert!(refused("maxMessageSize", "-1").contains("from 1 to"));
         assert!(refused("brokerName", "a.b").contains("brokerName"));

@@ -7,6 +7,7 @@ mod client_calls;
 mod client_requests;
 mod clients;
 mod consumer_offsets;
+mod durability;
 mod groups;
 mod held_pulls;
 mod lock_requests;
@@ -43,6 +44,7 @@ use crate::store::{Store, StoreConfig, StoreError};
 use client_calls::ClientCalls;
 use clients::Clients;
 use consumer_offsets::ConsumerOffsets;
+use durability::Durability;
 use groups::Groups;
 use held_pulls::{HeldPulls, SCAN_INTERVAL};
 use queue_locks::QueueLocks;
@@ -77,6 +79,7 @@ pub(crate) struct Broker {
     offsets: ConsumerOffsets,
     locks: QueueLocks,
     held: HeldPulls,
+    durability: Durability,
     effects: Vec<Effect>,
     random: SmallRng,
     unique_ids: UniqueIdFactory,
@@ -124,6 +127,7 @@ impl Broker {
             offsets,
             locks: QueueLocks::default(),
             held: HeldPulls::default(),
+            durability: Durability::new(&settings),
             effects: Vec::new(),
             random: SmallRng::seed_from_u64(seed),
             unique_ids: UniqueIdFactory::new(store_host.ip(), std::process::id(), seed as i32, 0),
@@ -182,10 +186,14 @@ impl Broker {
                 Ok(Reply::not_supported(code).into())
             }
         };
-        outcome.unwrap_or_else(|error: DecodeError| {
+        let outcome = outcome.unwrap_or_else(|error: DecodeError| {
             tracing::warn!(code = %command.code(), peer = %peer.address, %error, "request that cannot be read");
             Reply::undecodable(&error).into()
-        })
+        });
+        match self.store.take_awaited() {
+            None => outcome,
+            Some(end) => self.answer_when_safe(now, peer, command, end, outcome),
+        }
     }
 
     /// Makes what was put readable and answers the pulls that waited for it.
@@ -193,6 +201,7 @@ impl Broker {
         if self.store.dispatch_behind() == 0 {
             return;
         }
+        self.flush_for_waiting();
         self.dispatch(now);
         self.answer_woken(now);
     }
@@ -255,6 +264,9 @@ impl Broker {
             let soon = behind > 0 && behind < before;
             self.next_index = now.session + if soon { INDEX_SOON } else { INDEX_INTERVAL };
         }
+        // Nobody waits for what was delivered.
+        let _ = self.store.take_awaited();
+        self.answer_safe(now);
         self.answer_woken(now);
     }
 
@@ -269,6 +281,7 @@ impl Broker {
     pub(crate) fn next_session_event(&self) -> Duration {
         let fixed = self.next_client_scan.min(self.next_offset_save).min(self.next_progress_save);
         let fixed = if self.store.index_behind() > 0 { fixed.min(self.next_index) } else { fixed };
+        let fixed = self.durability.next_deadline().map_or(fixed, |deadline| fixed.min(deadline));
         let scan = if self.held.is_empty() { fixed } else { fixed.min(self.next_hold_scan) };
         let others = self.retry_dispatch_at.into_iter().chain(self.calls.next_deadline());
         others.fold(scan, Duration::min)
@@ -357,6 +370,7 @@ impl Broker {
         self.calls = ClientCalls::default();
         self.locks = QueueLocks::default();
         self.held = HeldPulls::default();
+        self.durability = Durability::new(&self.settings);
         self.effects.clear();
     }
 
@@ -378,6 +392,10 @@ fn store_config(settings: &Settings) -> StoreConfig {
     let mut config = if settings.store.is_some() { StoreConfig::disk() } else { StoreConfig::memory() };
     config.max_message_size = settings.max_message_size;
     config.delay_levels = settings.delay_levels.clone();
+    config.flush_sync = settings.flush_sync;
+    config.flush_least_pages = settings.flush_least_pages.unwrap_or(config.flush_least_pages);
+    config.index_slots = settings.index_slots.unwrap_or(config.index_slots);
+    config.index_entries = settings.index_entries.unwrap_or(config.index_entries);
     config.overflow_restarts_at_zero = settings.compatibility.overflow_restarts_at_zero();
     if let Some(size) = settings.commit_log_file_size {
         config.commit_log_file_size = size;

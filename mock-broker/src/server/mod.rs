@@ -8,6 +8,7 @@ mod state;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -70,6 +71,7 @@ pub(crate) async fn serve(
         tasks.spawn_local(accept(Rc::clone(&state), listener, port));
     }
     tasks.spawn_local(keep_time(Rc::clone(&state)));
+    tasks.spawn_local(answer_flushed(Rc::clone(&state)));
     ready();
     let ended = tasks.run_until(obey(&state, control)).await;
     // Dropping the tasks closes the sockets and leaves the state to us.
@@ -122,6 +124,15 @@ async fn keep_time(state: Rc<RefCell<State>>) {
             () = rest(wait.max(Duration::from_millis(1))) => {}
             () = changed.notified() => {}
         }
+    }
+}
+
+/// Answers sends when the disk has them.
+async fn answer_flushed(state: Rc<RefCell<State>>) {
+    let flushed = Arc::clone(&state.borrow().flushed);
+    loop {
+        flushed.notified().await;
+        state.borrow_mut().flushed();
     }
 }
 

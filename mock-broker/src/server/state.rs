@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -59,6 +60,8 @@ pub(crate) struct State {
     push_opaque: i32,
     /// Signalled when something is due earlier than the timer knows.
     pub(super) timer: Rc<Notify>,
+    /// Signalled by the store's second thread when it has flushed what sends wait for.
+    pub(super) flushed: Arc<Notify>,
 }
 
 impl State {
@@ -72,7 +75,11 @@ impl State {
         let now = clock.now();
         let mut name_server = NameServer::new(compatibility);
         name_server.routes_mut().register(&identity, Lifetime::Process, false, broker.topic_table());
+        let flushed = Arc::new(Notify::new());
+        let signal = Arc::clone(&flushed);
+        broker.wake_with(move || signal.notify_one());
         State {
+            flushed,
             compatibility,
             clock,
             broker,
@@ -241,6 +248,13 @@ impl State {
         let session = self.clock.until_session(self.broker.next_session_event().min(self.next_idle_scan));
         let message = self.broker.next_delivery(now).and_then(|due| self.clock.until_message(due));
         message.map_or(session, |message| session.min(message))
+    }
+
+    /// Answers the sends that waited for what has reached the disk now.
+    pub(super) fn flushed(&mut self) {
+        let now = self.clock.now();
+        self.broker.answer_safe(now);
+        self.apply_effects();
     }
 
     /// Notes that a connection is in use.

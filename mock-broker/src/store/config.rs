@@ -26,6 +26,14 @@ pub struct StoreConfig {
     pub index_entries: u32,
     /// Milliseconds between two flushes of the commit log to disk (`flushIntervalCommitLog`). Default 500.
     pub flush_interval_ms: u64,
+    /// Pages of 4 KiB that the commit log lets pile up before it is flushed without being asked, for ten seconds at
+    /// most (`flushCommitLogLeastPages`). Default 4.
+    pub flush_least_pages: usize,
+    /// Whether a put counts only when it is on disk (`flushDiskType` is `SYNC_FLUSH`), see
+    /// [`take_awaited`](crate::store::Store::take_awaited). Default false.
+    pub flush_sync: bool,
+    /// Whether a put counts only when other stores have it too (`brokerRole` is `SYNC_MASTER`). Default false.
+    pub replicates_sync: bool,
     /// The delays of the levels, from level 1 on (`messageDelayLevel`). Default Apache's 18 levels.
     pub delay_levels: DelayLevels,
     /// Where a read beyond the end of a queue whose smallest offset is 0 is sent on to: its beginning, as 4.4 does,
@@ -50,6 +58,9 @@ impl StoreConfig {
             max_transfer_count: 32,
             max_transfer_bytes: 256 << 10,
             flush_interval_ms: 500,
+            flush_least_pages: 4,
+            flush_sync: false,
+            replicates_sync: false,
             delay_levels: DelayLevels::default(),
             overflow_restarts_at_zero: false,
         }

@@ -46,6 +46,15 @@ impl StoreDirectory {
         self.root.join("consumequeue")
     }
 
+    pub(super) fn checkpoint(&self) -> PathBuf {
+        self.root.join("checkpoint")
+    }
+
+    /// Where things are put that are about to be removed.
+    pub(super) fn removed(&self) -> PathBuf {
+        self.root.join("removed")
+    }
+
     pub(super) fn index(&self) -> PathBuf {
         self.root.join("index")
     }

@@ -30,12 +30,19 @@ pub struct Arrival<'a> {
 pub(super) struct Dispatch {
     /// Physical offset of the first byte that is not.
     position: u64,
+    /// Store time of the last record that is, in milliseconds since 1970; 0 without one.
+    last_time: i64,
 }
 
 impl Dispatch {
     /// Goes on at `position`.
     pub(super) fn from(position: u64) -> Self {
-        Dispatch { position }
+        Dispatch { position, last_time: 0 }
+    }
+
+    /// Returns the store time of the record dispatched last, in milliseconds since 1970; 0 without one.
+    pub(super) fn last_time(&self) -> i64 {
+        self.last_time
     }
 
     /// Returns the physical offset up to which the log is dispatched.
@@ -71,6 +78,7 @@ impl Dispatch {
                 let size = match LogEntry::parse(rest) {
                     Ok(LogEntry::Record(record)) => {
                         enter(record, queues, levels, on_arrival)?;
+                        self.last_time = record.store_timestamp();
                         record.size()
                     }
                     Ok(LogEntry::EndOfFile { .. }) => {

@@ -33,6 +33,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod checkpoint;
 mod commit_log;
 mod config;
 mod config_file;
@@ -59,7 +60,6 @@ mod test_support;
 mod tests;
 
 use std::path::Path;
-use std::time::Duration;
 
 use bytes::Bytes;
 use rocketmq_wire::message::RecordView;
@@ -74,12 +74,13 @@ pub use put::{BatchOutcome, PutMessage, PutOutcome};
 pub use query::QueryOutcome;
 pub use schedule::{DelayLevels, DelayLevelsError, Delivered};
 
+use checkpoint::Checkpoint;
 use commit_log::CommitLog;
 use consume_queue::ConsumeQueue;
 use directory::StoreDirectory;
 use dispatch::Dispatch;
 use file_sequence::{FileSequence, Layout};
-use flush::Flusher;
+use flush::{FlushPolicy, Flusher};
 use index::Index;
 use mapped_file::Reservation;
 use queues::Queues;
@@ -95,6 +96,8 @@ pub struct Store {
     dispatch: Dispatch,
     schedule: Schedule,
     index: Index,
+    /// Where the last message ends for which somebody waits until it is safe.
+    awaited: Option<u64>,
     disk: Option<Disk>,
 }
 
@@ -106,6 +109,8 @@ const INDEX_STEP: u64 = 1 << 20;
 struct Disk {
     flusher: Flusher,
     directory: StoreDirectory,
+    /// How many things were put aside to be removed.
+    removed: u64,
 }
 
 impl Store {
@@ -120,6 +125,7 @@ impl Store {
             dispatch: Dispatch::from(0),
             schedule: Schedule::new(config.delay_levels.clone(), Vec::new()),
             index: Index::new(None, config.index_slots, config.index_entries, None),
+            awaited: None,
             disk: None,
             config,
         }
@@ -137,14 +143,20 @@ impl Store {
     /// written, or when files are missing between others.
     pub fn open(directory: &Path, config: StoreConfig) -> Result<Store, StoreError> {
         let directory = StoreDirectory::acquire(directory)?;
-        let flusher = Flusher::start(Duration::from_millis(config.flush_interval_ms.max(1)))?;
+        let checkpoint = Checkpoint::read(&directory.checkpoint())?;
+        let policy = FlushPolicy::new(config.flush_interval_ms, config.flush_least_pages);
+        let flusher = Flusher::start(policy, directory.checkpoint(), checkpoint)?;
+        if directory.removed().exists() {
+            flusher.remove(vec![directory.removed()]);
+        }
         let log_layout = Layout {
             directory: Some(directory.commit_log()),
             file_size: config.commit_log_file_size,
             reservation: Reservation { first: 1 << 20, largest: 4 << 20, prefault: true },
             registry: Some(flusher.log_registry()),
         };
-        let found = recovery::open_log(log_layout, &directory.commit_log(), directory.was_closed())?;
+        let suspect_since = (!directory.was_closed()).then(|| checkpoint.recover_from());
+        let found = recovery::open_log(log_layout, &directory.commit_log(), suspect_since)?;
         let log = CommitLog::new(found.files);
         let registry = Some(flusher.queue_registry());
         let mut queues = Queues::new(Some(directory.consume_queues()), config.consume_queue_file_entries, registry);
@@ -153,8 +165,8 @@ impl Store {
         let from = if directory.was_closed() { dispatched } else { dispatched.min(found.suspect_from) };
         let registry = Some(flusher.queue_registry());
         let mut index = Index::new(Some(directory.index()), config.index_slots, config.index_entries, registry);
-        index.open(log.min_offset()..log.max_offset(), (!directory.was_closed()).then_some(0))?;
-        let disk = Disk { flusher, directory };
+        index.open(log.min_offset()..log.max_offset(), (!directory.was_closed()).then_some(checkpoint.index))?;
+        let disk = Disk { flusher, directory, removed: 0 };
         let offsets = disk.config_file(delay_offsets::FILE).load(delay_offsets::parse)?.unwrap_or_default();
         let mut store = Store {
             log,
@@ -162,6 +174,7 @@ impl Store {
             dispatch: Dispatch::from(from),
             schedule: Schedule::new(config.delay_levels.clone(), offsets),
             index,
+            awaited: None,
             disk: Some(disk),
             config,
         };
@@ -205,6 +218,9 @@ impl Store {
     /// When a queue has no space. Messages are kept back then, and tried again by the next call.
     pub fn dispatch(&mut self, on_arrival: &mut dyn FnMut(Arrival<'_>)) -> Result<(), StoreError> {
         self.dispatch.run(&self.log, &mut self.queues, self.schedule.levels(), on_arrival)?;
+        if let Some(disk) = &self.disk {
+            disk.flusher.advance(self.log.max_offset(), self.dispatch.last_time());
+        }
         if self.index_behind() >= INDEX_STEP {
             self.index_some();
         }
@@ -225,6 +241,62 @@ impl Store {
         if let Err(error) = self.index.catch_up(&self.log, self.dispatch.position(), INDEX_STEP) {
             tracing::error!(%error, "the index falls behind");
         }
+        if let (Some(disk), Some(time)) = (&self.disk, self.index.settled_time()) {
+            disk.flusher.advance_index(time);
+        }
+    }
+
+    /// Takes the physical offset at which the last message ends that was put since the last call and does not say
+    /// `WAIT=false`: whoever put it waits until it is on disk ([`flushed_offset`](Self::flushed_offset)) or replicated.
+    /// Always none unless [`flush_sync`](StoreConfig::flush_sync) or [`replicates_sync`](StoreConfig::replicates_sync).
+    #[inline]
+    pub fn take_awaited(&mut self) -> Option<u64> {
+        self.awaited.take()
+    }
+
+    /// Returns the physical offset up to which the log is on disk; in memory that is its end.
+    pub fn flushed_offset(&self) -> u64 {
+        self.disk.as_ref().map_or(self.log.max_offset(), |disk| disk.flusher.flushed())
+    }
+
+    /// Has the second thread write everything put so far to disk at once, however much that is: one flush for all who
+    /// wait. [`wake_with`](Self::wake_with) tells when it is done.
+    pub fn commit(&self) {
+        if let Some(disk) = &self.disk {
+            disk.flusher.commit(self.log.max_offset());
+        }
+    }
+
+    /// Sets what the second thread calls after each [`commit`](Self::commit); never called in memory.
+    pub fn wake_with(&self, wake: impl Fn() + Send + 'static) {
+        if let Some(disk) = &self.disk {
+            disk.flusher.wake_with(Box::new(wake));
+        }
+    }
+
+    /// Forgets the queues of a topic; its messages stay in the log, where nobody finds them by queue. A message put
+    /// later begins at queue offset 0 again.
+    ///
+    /// # Errors
+    ///
+    /// When the queues cannot be moved out of the way.
+    pub fn delete_topic(&mut self, topic: &str) -> Result<(), StoreError> {
+        if let Some(disk) = &mut self.disk
+            && queues::is_directory_name(topic)
+        {
+            let (from, aside) = (disk.directory.consume_queues().join(topic), disk.directory.removed());
+            if from.exists() {
+                // Removed elsewhere: the topic may be back before that is done.
+                disk.removed += 1;
+                let to = aside.join(disk.removed.to_string());
+                std::fs::create_dir_all(&aside)
+                    .and_then(|()| std::fs::rename(&from, &to))
+                    .map_err(StoreError::io("cannot remove the queues of a topic", &from))?;
+                disk.flusher.remove(vec![to]);
+            }
+        }
+        self.queues.remove(topic);
+        Ok(())
     }
 
     /// Returns how many bytes of the log are not dispatched yet.

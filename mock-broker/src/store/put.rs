@@ -133,6 +133,7 @@ impl Store {
         if let Some(queue) = queue {
             queue.advance(1);
         }
+        self.note_awaited(message.properties);
         Ok(PutOutcome { physical_offset, queue_offset, size, store_timestamp: now })
     }
 
@@ -155,7 +156,11 @@ impl Store {
         }
         let shared = record(now, message);
         let (mut count, mut size) = (0, 0);
+        let mut first_properties = [].as_slice();
         for element in elements.clone() {
+            if count == 0 {
+                first_properties = element.properties;
+            }
             if delays(&element) {
                 return Err(PutError::IllegalBatch("a batch cannot be delayed"));
             }
@@ -182,7 +187,17 @@ impl Store {
             }
         })?;
         queue.advance(count as u64);
+        self.note_awaited(first_properties);
         Ok(BatchOutcome { physical_offsets, queue_offset, size, store_timestamp: now })
+    }
+
+    /// Remembers where the message that was just put ends, if whoever put it waits until it is safe. A batch has one will,
+    /// which the broker writes into each of its messages.
+    fn note_awaited(&mut self, properties: &[u8]) {
+        if self.config.flush_sync || self.config.replicates_sync {
+            let waits = Properties::new(properties).value(properties::WAIT) != Some("false");
+            self.awaited = waits.then(|| self.log.max_offset());
+        }
     }
 
     fn check_size(&self, what: &'static str, length: usize) -> Result<(), PutError> {

@@ -83,6 +83,14 @@ impl Queues {
         self.topics.iter().flat_map(BTreeMap::values)
     }
 
+    /// Forgets the queues of a topic.
+    pub(super) fn remove(&mut self, topic: &str) {
+        // The position stays taken, and is used again if the topic comes back.
+        if let Some(&index) = self.by_name.get(topic) {
+            self.topics[index].clear();
+        }
+    }
+
     /// Forgets all queues.
     pub(super) fn clear(&mut self) {
         self.by_name.clear();
@@ -91,7 +99,8 @@ impl Queues {
 
     /// Returns the topics in alphabetical order.
     pub(super) fn topics(&self) -> Vec<&str> {
-        let mut topics: Vec<&str> = self.by_name.keys().map(AsRef::as_ref).collect();
+        let with_queues = self.by_name.iter().filter(|(_, index)| !self.topics[**index].is_empty());
+        let mut topics: Vec<&str> = with_queues.map(|(topic, _)| topic.as_ref()).collect();
         topics.sort_unstable();
         topics
     }

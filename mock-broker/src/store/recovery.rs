@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use rocketmq_wire::message::stored::LogEntry;
+use rocketmq_wire::message::stored::{LogEntry, RecordView};
 
 use crate::store::consume_queue::{ConsumeQueue, ENTRY_SIZE, Entry};
 use crate::store::error::StoreError;
@@ -29,19 +29,32 @@ pub(super) struct FoundLog {
 }
 
 /// Opens the log's files: those in which it ends are read, and everything from the first byte that is no record on is
-/// cut off.
+/// cut off. After a crash these are the files with messages stored since `suspect_since` (milliseconds since 1970), at
+/// least the last three; it is none if the store was closed.
 ///
 /// # Errors
 ///
 /// When files cannot be read or cut, or do not make a sequence.
-pub(super) fn open_log(mut layout: Layout, directory: &Path, was_closed: bool) -> Result<FoundLog, StoreError> {
+pub(super) fn open_log(
+    mut layout: Layout,
+    directory: &Path,
+    suspect_since: Option<i64>,
+) -> Result<FoundLog, StoreError> {
     let listing = Listing::read(directory)?;
     let Some(&first) = listing.bases.first() else {
         return Ok(FoundLog { files: FileSequence::new(layout, 0), suspect_from: 0 });
     };
     adopt_size(&mut layout, &listing, directory);
+    let was_closed = suspect_since.is_none();
     let suspects = if was_closed { 1 } else { SUSPECT_FILES };
-    let suspect = listing.bases.len().saturating_sub(suspects);
+    let mut suspect = listing.bases.len().saturating_sub(suspects);
+    if let Some(since) = suspect_since {
+        while suspect > 0
+            && first_store_time(&file_path(directory, listing.bases[suspect]))?.is_none_or(|time| time > since)
+        {
+            suspect -= 1;
+        }
+    }
     let mut last = suspect;
     let mut written = 0;
     for (index, &base) in listing.bases.iter().enumerate().skip(suspect) {
@@ -54,6 +67,20 @@ pub(super) fn open_log(mut layout: Layout, directory: &Path, was_closed: bool) -
     cut(directory, &listing, last, written, was_closed)?;
     let files = FileSequence::existing(layout, first, last + 1, written);
     Ok(FoundLog { files, suspect_from: listing.bases[suspect] })
+}
+
+/// Returns when the first message of a log file was stored; none if it does not begin with one.
+fn first_store_time(path: &Path) -> Result<Option<i64>, StoreError> {
+    let read = || {
+        let mut reader = BufReader::new(File::open(path)?);
+        let mut record = Vec::new();
+        reader.by_ref().take(4).read_to_end(&mut record)?;
+        let length = record.first_chunk().map_or(0, |length| i32::from_be_bytes(*length));
+        let length = usize::try_from(length).unwrap_or(0).min(LARGEST_RECORD);
+        reader.take(length.saturating_sub(record.len()) as u64).read_to_end(&mut record)?;
+        Ok(RecordView::parse(&record).ok().map(|record| record.store_timestamp()))
+    };
+    read().map_err(StoreError::io("cannot read the commit log", path))
 }
 
 /// Where the records of one file end.

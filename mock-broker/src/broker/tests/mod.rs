@@ -1,5 +1,6 @@
 //! The broker without sockets, on a clock that tests turn.
 
+mod durability;
 mod members;
 mod offsets;
 mod pulls;
@@ -66,6 +67,19 @@ impl Bench {
         fields: &[(&str, &str)],
         body: &[u8],
     ) -> Option<RemotingCommand> {
+        let answer = self.handle(from, code, fields, body);
+        self.broker.settle(self.now);
+        answer
+    }
+
+    /// Hands a request to the broker, as the first of several that came together.
+    fn handle(
+        &mut self,
+        from: ConnectionId,
+        code: RequestCode,
+        fields: &[(&str, &str)],
+        body: &[u8],
+    ) -> Option<RemotingCommand> {
         let request = RemotingCommand {
             serialize_type: SerializeType::Json,
             code: code.0,
@@ -81,13 +95,10 @@ impl Bench {
         let header = Header::decode(frame.serialize_type, &frame.header).unwrap();
         let command = Command { header, serialize_type: frame.serialize_type, body: &frame.body };
         let peer = Peer { connection: from, address: ([10, 0, 0, from.0 as u8], 4711).into() };
-        let outcome = self.broker.handle(self.now, &peer, &command);
-        let answer = match outcome {
+        match self.broker.handle(self.now, &peer, &command) {
             Outcome::Reply(reply) => Some(decoded(reply, &command.return_address(&peer))),
             Outcome::Pending | Outcome::Silent => None,
-        };
-        self.broker.settle(self.now);
-        answer
+        }
     }
 
     fn ask(&mut self, from: ConnectionId, code: RequestCode, fields: &[(&str, &str)], body: &[u8]) -> RemotingCommand {

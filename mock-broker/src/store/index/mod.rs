@@ -96,6 +96,12 @@ impl Index {
         Ok(())
     }
 
+    /// Returns the store time of the last message in files that do not change any more; none while there are none.
+    pub(super) fn settled_time(&self) -> Option<i64> {
+        let before_last = self.files.len().checked_sub(2)?;
+        Some(self.files[before_last].end_timestamp())
+    }
+
     /// Returns how far the log is entered.
     pub(super) fn position(&self) -> u64 {
         self.position

@@ -224,3 +224,66 @@ fn settings_are_replaced_whole_and_the_version_before_is_kept() {
     memory.persist("1".into()).unwrap();
     assert_eq!(memory.load(parse).unwrap(), None);
 }
+
+#[test]
+fn the_checkpoint_tells_what_is_on_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = open(directory.path());
+    for time in [NOW, NOW + 5000] {
+        store.put(time, &message("T", b"body")).unwrap();
+        dispatch(&mut store);
+    }
+    store.close(NOW).unwrap();
+    let checkpoint = fs::read(directory.path().join("checkpoint")).unwrap();
+    assert_eq!(checkpoint.len(), 4096);
+    let times: Vec<i64> =
+        checkpoint.chunks(8).take(3).map(|time| i64::from_be_bytes(time.try_into().unwrap())).collect();
+    // The only index file still changes.
+    assert_eq!(times, [NOW + 5000, NOW + 5000, 0]);
+}
+
+#[test]
+fn files_from_before_the_checkpoint_are_not_looked_at_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = open(directory.path());
+    for index in 0..100_u8 {
+        store.put(NOW + i64::from(index) * 1000, &message("T", &[index; 100])).unwrap();
+        dispatch(&mut store);
+    }
+    let end = store.max_physical_offset();
+    store.close(NOW).unwrap();
+    // Damage in the second file: found if the file is read.
+    let path = directory.path().join("commitlog/00000000000000001024");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[90] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    fs::write(directory.path().join("abort"), "").unwrap();
+    let store = open(directory.path());
+    assert_eq!(store.max_physical_offset(), end);
+    drop(store);
+    fs::write(directory.path().join("checkpoint"), [0; 4096]).unwrap();
+    let store = open(directory.path());
+    assert!(store.max_physical_offset() < 2048, "the damage is found without a checkpoint");
+}
+
+#[test]
+fn a_deleted_topic_starts_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = open(directory.path());
+    for _ in 0..9 {
+        put(&mut store, &message("A", b"a"));
+        put(&mut store, &message("B", b"b"));
+    }
+    store.delete_topic("A").unwrap();
+    store.delete_topic("never there").unwrap();
+    assert_eq!(store.topics(), ["B"]);
+    assert!(!directory.path().join("consumequeue/A").exists());
+    assert_eq!((store.max_offset("A", 0), store.max_offset("B", 0)), (0, 9));
+    assert_eq!(put(&mut store, &message("A", b"new")).queue_offset, 0);
+    store.close(NOW).unwrap();
+    let store = open(directory.path());
+    assert_eq!(bodies(&store, "A"), [b"new"]);
+    assert_eq!(bodies(&store, "B").len(), 9);
+    drop(store);
+    assert!(!directory.path().join("removed").exists());
+}
