@@ -9,13 +9,14 @@ use rocketmq_wire::request::group::NotifyConsumerIdsChangedRequest;
 use rocketmq_wire::{LanguageCode, RequestCode, ResponseCode};
 use tokio::sync::mpsc;
 
-use crate::cluster::{self, Cluster, Groups, Identity};
+use crate::cluster::{self, Cluster, Groups, Identity, Replies, TransactionChecks};
 use crate::config::{Config, NameServers, parse_name_servers};
 use crate::consumer::PushConsumerBuilder;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::check_group;
 use crate::producer::ProducerBuilder;
+use crate::producer::transaction::{TransactionChecker, TransactionProducerBuilder};
 use crate::remoting::{HeaderType, Incoming, Pool, PoolOptions};
 
 /// How long closing waits for bytes on their way to sockets.
@@ -65,6 +66,16 @@ impl Client {
     /// Begins a producer that belongs to a group. Producers of one group are alike; the name shows up at brokers.
     pub fn producer(&self, group: impl Into<String>) -> ProducerBuilder {
         ProducerBuilder::new(self.cluster.clone(), group.into())
+    }
+
+    /// Begins a producer of messages that belong to local transactions. `checker` tells brokers what became of a message of
+    /// the group when they ask; see [`TransactionProducer`](crate::TransactionProducer).
+    pub fn transaction_producer<C: TransactionChecker>(
+        &self,
+        group: impl Into<String>,
+        checker: C,
+    ) -> TransactionProducerBuilder<C> {
+        TransactionProducerBuilder::new(self.cluster.clone(), group.into(), checker)
     }
 
     /// Begins a push consumer that belongs to a group: its members share the messages of the topics that they all
@@ -209,7 +220,13 @@ impl ClientBuilder {
         let address = local_address(&env, name_servers.preferred()).await;
         let identity = identity(&env, address, self.instance_name.as_deref());
         let cluster = Cluster::new(env.clone(), self.config, name_servers, pool, identity);
-        cluster.own(env.spawn(serve(incoming, cluster.groups().clone())));
+        let asked = Asked {
+            env: env.clone(),
+            groups: cluster.groups().clone(),
+            replies: cluster.replies().clone(),
+            transaction_checks: cluster.transaction_checks().clone(),
+        };
+        cluster.own(env.spawn(asked.serve(incoming)));
         Ok(Client { cluster })
     }
 
@@ -258,17 +275,31 @@ fn identity(env: &Env, address: IpAddr, instance_name: Option<&str>) -> Identity
     Identity::new(client_id, UniqueIdFactory::new(address, process, (random >> 32) as i32, 0), random as u16)
 }
 
-/// Handles what brokers ask of this client, until its connections end.
-async fn serve(mut incoming: mpsc::Receiver<Incoming>, groups: Groups) {
-    while let Some(request) = incoming.recv().await {
-        match request.code() {
-            RequestCode::NOTIFY_CONSUMER_IDS_CHANGED => match request.decode::<NotifyConsumerIdsChangedRequest<'_>>() {
-                Ok(notice) => groups.consumer_group_changed(&notice.consumer_group),
-                Err(error) => tracing::warn!(%error, "a notice of a changed consumer group was ignored"),
-            },
-            code => {
-                let remark = format!("this client does not serve request {code}");
-                request.refuse(ResponseCode::REQUEST_CODE_NOT_SUPPORTED, &remark);
+/// What brokers may ask of this client, and whom it is handed to.
+struct Asked {
+    env: Env,
+    groups: Groups,
+    replies: Replies,
+    transaction_checks: TransactionChecks,
+}
+
+impl Asked {
+    /// Hands on what comes, until the client's connections end.
+    async fn serve(self, mut incoming: mpsc::Receiver<Incoming>) {
+        while let Some(request) = incoming.recv().await {
+            match request.code() {
+                RequestCode::NOTIFY_CONSUMER_IDS_CHANGED => {
+                    match request.decode::<NotifyConsumerIdsChangedRequest<'_>>() {
+                        Ok(notice) => self.groups.consumer_group_changed(&notice.consumer_group),
+                        Err(error) => tracing::warn!(%error, "a notice of a changed consumer group was ignored"),
+                    }
+                }
+                RequestCode::CHECK_TRANSACTION_STATE => self.transaction_checks.deliver(&request),
+                RequestCode::PUSH_REPLY_MESSAGE_TO_CLIENT => self.replies.deliver(request, self.env.wall_clock_ms()),
+                code => {
+                    let remark = format!("this client does not serve request {code}");
+                    request.refuse(ResponseCode::REQUEST_CODE_NOT_SUPPORTED, &remark);
+                }
             }
         }
     }

@@ -21,7 +21,9 @@
 //!
 //! * [`Client`] finds name servers and brokers, and keeps connections, routes and heartbeats.
 //! * [`Producer`] sends a [`Message`] and returns a [`SendReceipt`]. It tries again elsewhere within one time budget;
-//!   [`producer::Attempts`] tells what was tried when nothing helped.
+//!   [`producer::Attempts`] tells what was tried when nothing helped. [`SendOptions`] choose a queue,
+//!   [`Producer::request`] awaits a consumer's reply.
+//! * [`TransactionProducer`] sends messages that are delivered only when a local transaction has succeeded.
 //! * [`PushConsumer`] hands messages to an async function, and has those delivered again that it could not handle.
 //! * [`Error`] is the one error type: [`Error::kind`] for programs, its text for people, [`Error::outcome`] for whether
 //!   the message may be stored all the same.
@@ -56,5 +58,9 @@ pub use config::NameServers;
 pub use consumer::{ConsumeFrom, ConsumerStats, MessageView, PushConsumer, PushConsumerBuilder};
 pub use error::{Error, ErrorKind, Outcome, Result};
 pub use message::{Message, MessageQueue};
+pub use producer::transaction::{
+    Transaction, TransactionChecker, TransactionProducer, TransactionProducerBuilder, TransactionReceipt,
+    TransactionResolution,
+};
 pub use producer::{Producer, ProducerBuilder, SendOptions, SendReceipt, SendStatus};
 pub use remoting::HeaderType;

@@ -34,8 +34,21 @@ pub struct Message {
     /// As on the wire: `name 0x01 value 0x02`, repeated, each name once.
     properties: String,
     flag: i32,
+    /// What the broker and the consumer are told of the body and the transaction.
+    sys_flag: i16,
+    form: Form,
     /// The first thing that a setter could not take.
     refusal: Option<Error>,
+}
+
+/// How a message travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Form {
+    /// By itself.
+    #[default]
+    Plain,
+    /// To the client that asked.
+    Reply,
 }
 
 impl Message {
@@ -44,7 +57,15 @@ impl Message {
     /// The body is anything that turns into [`Bytes`]: `&'static str`, `String`, `Vec<u8>`, `Bytes`. It is not copied
     /// on its way to the socket unless it is small. Giving the topic as `Arc<str>` saves an allocation per message.
     pub fn new(topic: impl Into<Arc<str>>, body: impl Into<Bytes>) -> Self {
-        Self { topic: topic.into(), body: body.into(), properties: String::new(), flag: 0, refusal: None }
+        Self {
+            topic: topic.into(),
+            body: body.into(),
+            properties: String::new(),
+            flag: 0,
+            sys_flag: 0,
+            form: Form::Plain,
+            refusal: None,
+        }
     }
 
     /// Sets the tag, by which consumers choose; a message has at most one. An empty tag takes it away.
@@ -140,6 +161,32 @@ impl Message {
 
     pub(crate) fn user_flag(&self) -> i32 {
         self.flag
+    }
+
+    /// The system flag, see [`rocketmq_wire::message::sys_flag`].
+    pub(crate) fn sys_flag(&self) -> i32 {
+        self.sys_flag.into()
+    }
+
+    /// Adds bits to the system flag.
+    pub(crate) fn add_sys_flag(&mut self, bits: i32) {
+        // All bits that are defined fit.
+        self.sys_flag |= bits as i16;
+    }
+
+    pub(crate) fn form(&self) -> Form {
+        self.form
+    }
+
+    pub(crate) fn set_form(&mut self, form: Form) {
+        self.form = form;
+    }
+
+    /// Sets a property that belongs to RocketMQ to a value that holds no separator.
+    pub(crate) fn set_own_property(&mut self, name: &str, value: &str) {
+        debug_assert!(properties::check_text("a property", value).is_ok() && !value.is_empty());
+        self.remove(name);
+        self.append(name, value);
     }
 
     /// The properties as they go on the wire.
@@ -261,7 +308,7 @@ pub(crate) fn check_group(group: &str) -> Result<()> {
     Ok(())
 }
 
-fn invalid(message: impl Into<Cow<'static, str>>) -> Error {
+pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 

@@ -72,6 +72,7 @@ pub(crate) struct Server {
 struct Shared {
     script: Mutex<Arc<Script>>,
     journal: Mutex<Vec<RemotingCommand>>,
+    answers: Mutex<Vec<RemotingCommand>>,
     /// Ends each connection when dropped, and sends it requests.
     connections: Mutex<Vec<(mpsc::Sender<RemotingCommand>, Task)>>,
 }
@@ -92,6 +93,7 @@ impl Server {
         let shared = Arc::new(Shared {
             script: Mutex::new(Arc::new(script)),
             journal: Mutex::default(),
+            answers: Mutex::default(),
             connections: Mutex::default(),
         });
         let (accepting, spawner) = (Arc::clone(&shared), env.clone());
@@ -118,6 +120,11 @@ impl Server {
 
     /// Sends a one-way request over every connection.
     pub(crate) async fn tell(&self, code: RequestCode, fields: &[(&str, &str)]) {
+        self.push(code, ONE_WAY_FLAG, fields, Bytes::new()).await;
+    }
+
+    /// Sends a request over every connection. Its answers are in [`answers`](Self::answers).
+    pub(crate) async fn push(&self, code: RequestCode, flag: i32, fields: &[(&str, &str)], body: Bytes) {
         let connections: Vec<_> = lock(&self.shared.connections).iter().map(|(requests, _)| requests.clone()).collect();
         for requests in connections {
             let like = RemotingCommand {
@@ -131,10 +138,15 @@ impl Server {
                 fields: None,
                 body: Bytes::new(),
             };
-            let request = RemotingCommand { code: code.0, flag: ONE_WAY_FLAG, ..success(&like, fields) };
+            let request = RemotingCommand { code: code.0, flag, body: body.clone(), ..success(&like, fields) };
             // A connection that ended is not told.
             let _ = requests.send(request).await;
         }
+    }
+
+    /// The client's answers to what was asked of it so far.
+    pub(crate) fn answers(&self) -> Vec<RemotingCommand> {
+        lock(&self.shared.answers).clone()
     }
 
     /// Connections that neither side has ended.
@@ -160,6 +172,10 @@ async fn serve(mut stream: DuplexStream, shared: Arc<Shared>, mut outgoing: mpsc
     loop {
         while let Some(frame) = Frame::next(&mut buffer, usize::MAX).expect("a frame") {
             let request = RemotingCommand::decode(&frame).expect("a request");
+            if request.flag & RESPONSE_FLAG != 0 {
+                lock(&shared.answers).push(request);
+                continue;
+            }
             lock(&shared.journal).push(request.clone());
             let script = Arc::clone(&lock(&shared.script));
             match script(&request) {

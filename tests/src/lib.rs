@@ -10,6 +10,7 @@ pub mod mock_process;
 pub mod ours;
 pub mod party;
 pub mod process;
+pub mod producing;
 pub mod proxy;
 pub mod raw;
 pub mod scenario;

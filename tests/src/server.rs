@@ -45,8 +45,12 @@ impl Server {
     /// Starts our broker with its store on disk, and with these settings besides delays that are as short as those that
     /// Apache's brokers are started with here.
     pub fn mock(settings: &[(&str, &str)]) -> Self {
-        let delays = ("messageDelayLevel", apache::DELAY_LEVELS);
-        let process = MockProcess::start(&[&[delays], settings].concat());
+        let short = [
+            ("messageDelayLevel", apache::DELAY_LEVELS),
+            ("transactionTimeOut", "2000"),
+            ("transactionCheckInterval", "2000"),
+        ];
+        let process = MockProcess::start(&[&short, settings].concat());
         Self {
             label: "rocketmq-mock-broker".to_owned(),
             name_server: process.addresses().name_server.clone(),

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use rocketmq_tests::{
     every_scenario,
     party::{go, java, ours},
-    scenarios,
+    producing, scenarios,
     server::Server,
 };
 
@@ -16,3 +16,8 @@ scenarios! { java_to_ours: SERVER, java(), ours(); bodies, unicode_properties }
 scenarios! { ours_to_go: SERVER, ours(), go(); bodies, unicode_properties }
 // The harness judged by itself: what fails here is no fault of ours.
 scenarios! { go_to_java: SERVER, go(), java(); tags_filter, fails_twice_then_succeeds, unicode_properties }
+producing! {
+    our_producer: SERVER;
+    transactions_decide_what_is_delivered, another_producer_of_the_group_is_asked,
+    requests_are_replied_to, late_and_unknown_replies_are_counted,
+}

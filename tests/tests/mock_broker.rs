@@ -6,6 +6,7 @@ use rocketmq_native::HeaderType;
 use rocketmq_tests::{
     every_scenario,
     party::{Party, ours},
+    producing,
     scenario::scaled,
     scenarios,
     server::Server,
@@ -27,4 +28,13 @@ scenarios! {
 scenarios! {
     like_4_4: SERVER_4_4, ours(), ours();
     nothing_lost_none_duplicated(scaled(1_000)), take_over, fails_twice_then_succeeds, restart_continues,
+}
+producing! {
+    our_producer: SERVER;
+    transactions_decide_what_is_delivered, another_producer_of_the_group_is_asked,
+    requests_are_replied_to, late_and_unknown_replies_are_counted,
+}
+producing! {
+    our_producer_like_4_9: SERVER_4_9;
+    transactions_decide_what_is_delivered, requests_are_replied_to,
 }

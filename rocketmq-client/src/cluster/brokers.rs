@@ -21,6 +21,12 @@ impl Brokers {
         self.0.get(name)
     }
 
+    /// The name of the broker that has a replica at an address.
+    pub(super) fn name_at(&self, address: &str) -> Option<Arc<str>> {
+        let named = |broker: &&Broker| broker.addresses.values().any(|known| &**known == address);
+        self.0.values().find(named).map(|broker| Arc::clone(&broker.name))
+    }
+
     /// Addresses of all masters, and of slaves too if asked for, each once.
     pub(crate) fn addresses(&self, with_slaves: bool) -> BTreeSet<Arc<str>> {
         let all = self.0.values().flat_map(|broker| &broker.addresses);
@@ -43,6 +49,8 @@ mod tests {
         let brokers = Brokers::of([&old, &new]);
         let addresses = |with_slaves| brokers.addresses(with_slaves).into_iter().collect::<Vec<_>>().join(" ");
         assert_eq!((addresses(false).as_str(), addresses(true).as_str()), ("a:2 b:1", "a:2 b:1 s:1"));
+        let name = |address| brokers.name_at(address);
+        assert_eq!((name("b:1").as_deref(), name("a:1")), (Some("b"), None));
         assert!(brokers.broker("a").is_some() && brokers.broker("c").is_none());
     }
 }

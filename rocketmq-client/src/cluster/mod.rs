@@ -5,10 +5,12 @@ mod brokers;
 pub(crate) mod consume;
 mod heartbeat;
 mod name_server;
+mod replies;
 mod route;
 mod route_cache;
 #[cfg(test)]
 mod tests;
+mod transaction_checks;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
@@ -28,8 +30,10 @@ use crate::remoting::{Peer, Pool};
 
 pub(crate) use brokers::Brokers;
 pub(crate) use heartbeat::{Groups, Membership};
+pub(crate) use replies::Replies;
 pub(crate) use route::{Broker, MASTER_ID, Route, WriteQueue};
 pub(crate) use route_cache::{Known, QUEUES_OF_NEW_TOPIC, RouteCache, Topic};
+pub(crate) use transaction_checks::{Answering, Check, CheckQueue, TransactionChecks};
 
 /// One client's view of its cluster, and the tasks that keep it true; clones are the same.
 ///
@@ -45,6 +49,8 @@ struct Inner {
     pool: Pool,
     routes: RouteCache,
     groups: Groups,
+    replies: Replies,
+    transaction_checks: TransactionChecks,
     brokers: watch::Receiver<Arc<Brokers>>,
     tasks: Mutex<Vec<Task>>,
     closed: CancellationToken,
@@ -91,6 +97,8 @@ impl Cluster {
             pool,
             routes,
             groups,
+            replies: Replies::default(),
+            transaction_checks: TransactionChecks::default(),
             brokers,
             tasks,
             closed,
@@ -127,6 +135,21 @@ impl Cluster {
     /// The groups that this client belongs to.
     pub(crate) fn groups(&self) -> &Groups {
         &self.0.groups
+    }
+
+    /// Who waits for replies.
+    pub(crate) fn replies(&self) -> &Replies {
+        &self.0.replies
+    }
+
+    /// Who answers for the transactions of which group.
+    pub(crate) fn transaction_checks(&self) -> &TransactionChecks {
+        &self.0.transaction_checks
+    }
+
+    /// The name of the broker that some route in use has at an address.
+    pub(crate) fn broker_at(&self, address: &str) -> Option<Arc<str>> {
+        self.0.brokers.borrow().name_at(address)
     }
 
     /// The server at an address.

@@ -48,6 +48,12 @@ impl MessageView {
         Self { stored, inflated: None, origin, local_retries: 0 }
     }
 
+    /// A message that did not come out of a queue of the consumer's.
+    pub(crate) fn of(stored: StoredMessage, broker: &str) -> Self {
+        let queue = MessageQueue::new(stored.topic(), broker, stored.queue_id());
+        Self::new(stored, Arc::new(Origin { queue, is_own_retry_topic: false }))
+    }
+
     /// Makes the body plain if it is compressed.
     ///
     /// # Errors

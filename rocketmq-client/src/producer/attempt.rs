@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rocketmq_wire::message::names::DEFAULT_TOPIC;
-use rocketmq_wire::request::send::SendMessageRequestV2;
+use rocketmq_wire::request::send::{SendMessageRequestV2, SendReplyMessageRequestV2};
 
 use super::attempts::{Attempt, Attempts};
 use super::receipt::{ReceiptQueue, SendReceipt};
@@ -15,7 +15,7 @@ use super::{Inner, Targets, TopicQueues};
 use crate::backoff::Backoff;
 use crate::cluster::{QUEUES_OF_NEW_TOPIC, WriteQueue};
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{Message, MessageQueue};
+use crate::message::{Form, Message, MessageQueue};
 use crate::remoting::Peer;
 
 /// How long a busy broker is left alone before the same message is tried there again.
@@ -23,16 +23,18 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A checked message on its way.
-struct Outgoing<'a> {
-    producer: &'a Inner,
-    message: &'a Message,
-    stamp: &'a Stamp,
+pub(super) struct Outgoing<'a> {
+    pub(super) producer: &'a Inner,
+    pub(super) message: &'a Message,
+    pub(super) stamp: &'a Stamp,
 }
 
 /// What a first attempt came to that was made on the short way.
 pub(super) enum First {
     /// It was not made: something about the way is not known, or no longer true, or a limit is reached.
     NotMade,
+    /// It was not made, and should be at this broker.
+    Preferred(Arc<str>),
     /// It was no full success.
     Made(Arc<WriteQueue>, Result<SendReceipt>),
 }
@@ -66,18 +68,25 @@ impl Inner {
         let (began, deadline) = (stamp.began, stamp.deadline);
         let topic = self.topic(&message, deadline).await?;
         let mut past = Past::default();
-        let mut made = 0;
-        if let First::Made(queue, result) = first {
-            made = 1;
-            if self.note(&topic, &queue, began, result, &mut past) == Verdict::Final {
-                return past.into_result(&message);
+        let (mut made, mut preferred) = (0, None);
+        match first {
+            First::NotMade => {}
+            First::Preferred(broker) => preferred = Some(broker),
+            First::Made(queue, result) => {
+                made = 1;
+                if self.note(&topic, &queue, began, result, &mut past) == Verdict::Final {
+                    return past.into_result(&message);
+                }
             }
         }
         let env = self.cluster.env();
         let mut pause = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         for number in made..=self.config.retries {
             let targets = self.targets(&topic, deadline).await?;
-            let place = self.choose(&topic, &targets, past.avoid.as_deref())?;
+            let place = match preferred.take() {
+                Some(broker) => self.choose_at(&topic, &targets, &broker)?,
+                None => self.choose(&topic, &targets, past.avoid.as_deref())?,
+            };
             let queue = &targets.route.write_queues()[place];
             let mut began = env.now();
             if let Some(last) = past.failures.last() {
@@ -133,7 +142,7 @@ impl Inner {
     }
 
     /// What the topic's route leads to now.
-    async fn targets(&self, topic: &TopicQueues, deadline: Instant) -> Result<Arc<Targets>> {
+    pub(super) async fn targets(&self, topic: &TopicQueues, deadline: Instant) -> Result<Arc<Targets>> {
         if let Some(targets) = topic.kept_targets() {
             return Ok(targets);
         }
@@ -152,16 +161,18 @@ impl Inner {
         let topic = self.topic(message, stamp.deadline).await?;
         let peer = self.master(queue)?;
         let outgoing = Outgoing { producer: self, message, stamp };
-        let error = match outgoing.attempt_at(&peer, queue).await {
-            Ok(receipt) => return Ok(receipt),
-            Err(error) => error,
-        };
+        let result = outgoing.attempt_at(&peer, queue, stamp.deadline).await;
+        result.map_err(|error| self.only_attempt(&topic, queue, stamp, error))
+    }
+
+    /// The error of a send that was tried once, and to one queue only.
+    pub(super) fn only_attempt(&self, topic: &TopicQueues, queue: &MessageQueue, stamp: &Stamp, error: Error) -> Error {
         if verdict::suspects_route(&error) {
             self.cluster.routes().suspect(&topic.topic);
         }
         let mut attempts = Attempts::default();
         attempts.push(Attempt { queue: queue.clone(), elapsed: self.cluster.env().now() - stamp.began, error });
-        Err(attempts.into_error(message.topic()).unwrap_or_else(|| time_is_over(message.topic())))
+        attempts.into_error(queue.topic()).unwrap_or_else(|| time_is_over(queue.topic()))
     }
 
     /// Hands a checked message to a connection and is done with it.
@@ -192,13 +203,13 @@ impl Inner {
         })
     }
 
-    async fn topic(&self, message: &Message, deadline: Instant) -> Result<Arc<TopicQueues>> {
+    pub(super) async fn topic(&self, message: &Message, deadline: Instant) -> Result<Arc<TopicQueues>> {
         self.look_up(message.shared_topic(), deadline).await.map_err(|error| error.with_operation("send"))
     }
 
     /// The place of the next queue: not on the broker to avoid, nor on one that cannot be reached at the moment, while
     /// there is another.
-    fn choose(&self, topic: &TopicQueues, targets: &Targets, avoid: Option<&str>) -> Result<usize> {
+    pub(super) fn choose(&self, topic: &TopicQueues, targets: &Targets, avoid: Option<&str>) -> Result<usize> {
         let queues = targets.route.write_queues();
         let Some(mut place) = topic.choice.choose(queues, avoid) else {
             self.cluster.routes().suspect(&topic.topic);
@@ -220,7 +231,7 @@ impl Inner {
         Ok(place)
     }
 
-    fn master(&self, queue: &MessageQueue) -> Result<Peer> {
+    pub(super) fn master(&self, queue: &MessageQueue) -> Result<Peer> {
         self.cluster.master(queue.broker()).ok_or_else(|| {
             Error::new(
                 ErrorKind::NoRoute,
@@ -241,7 +252,7 @@ impl Inner {
 
 impl Outgoing<'_> {
     /// One attempt at a queue of the route. The connection is kept for those who send there next.
-    async fn attempt(
+    pub(super) async fn attempt(
         &self,
         topic: &Arc<TopicQueues>,
         targets: &Targets,
@@ -251,15 +262,22 @@ impl Outgoing<'_> {
         let (queue, peer) = (&targets.route.write_queues()[place], &targets.masters[place]);
         let connection = peer.connection(deadline).await?;
         self.producer.sends.lanes().learn(topic, targets, place, &connection);
+        if self.message.form() != Form::Plain {
+            return self.attempt_at(peer, &queue.queue, deadline).await;
+        }
         let request = self.message.send_request(queue, &self.producer.group, self.stamp);
         let answer = peer.call_on(connection, &request, self.message.body(), deadline).await?;
         SendReceipt::read(answer.answered(), ReceiptQueue::Known(Arc::clone(queue)), self.stamp.unique_id)
             .ok_or_else(|| answer.error())
     }
 
-    /// One attempt at a queue that the caller has named, be it in the route or not.
-    async fn attempt_at(&self, peer: &Peer, queue: &MessageQueue) -> Result<SendReceipt> {
-        let answer = peer.call(&self.request(queue), self.message.body(), self.stamp.deadline).await?;
+    /// One attempt at any queue, be it in the route or not, in whatever form the message travels.
+    async fn attempt_at(&self, peer: &Peer, queue: &MessageQueue, deadline: Instant) -> Result<SendReceipt> {
+        let (request, body) = (self.request(queue), self.message.body());
+        let answer = match self.message.form() {
+            Form::Plain => peer.call(&request, body, deadline).await?,
+            Form::Reply => peer.call(&SendReplyMessageRequestV2(request), body, deadline).await?,
+        };
         SendReceipt::read(answer.answered(), ReceiptQueue::Named(queue.clone()), self.stamp.unique_id)
             .ok_or_else(|| answer.error())
     }
@@ -271,7 +289,7 @@ impl Outgoing<'_> {
             default_topic: Cow::Borrowed(DEFAULT_TOPIC),
             default_topic_queue_nums: QUEUES_OF_NEW_TOPIC,
             queue_id: queue.id(),
-            sys_flag: 0,
+            sys_flag: self.message.sys_flag(),
             born_timestamp: self.stamp.born_ms,
             flag: self.message.user_flag(),
             properties: Some(Cow::Owned(self.message.properties_with_id(self.stamp.unique_id.as_str()))),

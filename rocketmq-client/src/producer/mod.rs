@@ -5,22 +5,28 @@
 
 mod attempt;
 mod attempts;
+mod choice;
 mod lanes;
+mod options;
 mod queue_choice;
 mod receipt;
+mod request_reply;
 mod sending;
+mod stats;
 #[cfg(test)]
 mod tests;
+pub mod transaction;
 mod under_way;
 mod verdict;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
+use self::options::Choice;
 use self::queue_choice::QueueChoice;
 use self::sending::{Sending, Stamp};
 use self::under_way::{Counted, UnderWay};
@@ -30,7 +36,9 @@ use crate::message::{Message, MessageQueue, check_group, check_topic_for_sending
 use crate::remoting::Peer;
 
 pub use attempts::{Attempt, Attempts};
+pub use options::SendOptions;
 pub use receipt::{SendReceipt, SendStatus};
+pub use stats::ProducerStats;
 
 /// Sends messages; clones are the same producer.
 ///
@@ -61,6 +69,8 @@ struct Inner {
     /// Topics that have been sent to.
     topics: RwLock<BTreeMap<Arc<str>, Arc<TopicQueues>>>,
     sends: UnderWay,
+    /// Topics to whose brokers this client is known, so that they can pass replies on to it.
+    asked: Mutex<BTreeSet<Arc<str>>>,
     membership: Mutex<Option<Membership>>,
 }
 
@@ -133,35 +143,6 @@ impl Default for Config {
     }
 }
 
-/// What differs from the usual for one send.
-#[derive(Debug, Clone, Default)]
-pub struct SendOptions {
-    timeout: Option<Duration>,
-    queue: Option<MessageQueue>,
-}
-
-impl SendOptions {
-    /// Nothing differs.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets the time that all attempts together may take, instead of the producer's timeout.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
-    /// Names the queue to send to, which must be of the message's topic. There is one attempt then, as no other queue
-    /// would do.
-    #[must_use]
-    pub fn queue(mut self, queue: MessageQueue) -> Self {
-        self.queue = Some(queue);
-        self
-    }
-}
-
 impl Producer {
     /// Sends a message and awaits the broker's receipt.
     ///
@@ -187,10 +168,10 @@ impl Producer {
     ///
     /// As [`send`](Self::send), and [`ErrorKind::InvalidArgument`] when the queue is of another topic.
     pub async fn send_with(&self, message: Message, options: SendOptions) -> Result<SendReceipt> {
-        let Some(queue) = &options.queue else { return Sending::new(&self.0, message, options.timeout).await };
-        let _under_way = self.0.begin(&message, Some(queue))?;
-        let stamp = self.0.stamp(options.timeout);
-        Box::pin(self.0.send_to_queue(queue, &message, &stamp)).await
+        match &options.choice {
+            Choice::Turn => Sending::new(&self.0, message, options.timeout).await,
+            _ => Box::pin(self.0.send_with_options(message, options)).await,
+        }
     }
 
     /// Sends a message that no broker acknowledges. Success means that it was handed to a connection: it may be lost.
@@ -210,9 +191,7 @@ impl Producer {
     ///
     /// As [`send_one_way`](Self::send_one_way), and [`ErrorKind::InvalidArgument`] when the queue is of another topic.
     pub async fn send_one_way_with(&self, message: Message, options: SendOptions) -> Result<()> {
-        let _under_way = self.0.begin(&message, options.queue.as_ref())?;
-        let stamp = self.0.stamp(options.timeout);
-        Box::pin(self.0.send_and_forget(options.queue.as_ref(), &message, &stamp)).await
+        Box::pin(self.0.send_one_way_with_options(message, options)).await
     }
 
     /// The queues that a topic's messages go to, in the order of turns.
@@ -234,6 +213,14 @@ impl Producer {
     /// The group that the producer belongs to.
     pub fn group(&self) -> &str {
         &self.0.group
+    }
+
+    /// Counts of what is easily overlooked.
+    pub fn stats(&self) -> ProducerStats {
+        ProducerStats {
+            waiting_requests: self.0.cluster.replies().count(),
+            unknown_replies: self.0.cluster.replies().unknown(),
+        }
     }
 
     /// Refuses further sends, waits for those under way, each within its own timeout, and leaves the group. Calling it
@@ -387,6 +374,7 @@ impl ProducerBuilder {
             config: self.config,
             topics: RwLock::default(),
             sends: UnderWay::default(),
+            asked: Mutex::default(),
         }));
         let look_ups = producer.0.config.topics.iter().map(|topic| producer.queues(topic));
         for failure in join_all(look_ups).await.into_iter().filter_map(Result::err) {

@@ -18,7 +18,7 @@ use super::attempt::First;
 use super::receipt::{ReceiptQueue, SendReceipt};
 use super::under_way::Counted;
 use super::verdict::{self, Verdict};
-use super::{Inner, shut_down};
+use super::{Inner, SendOptions, shut_down};
 use crate::cluster::WriteQueue;
 use crate::error::Result;
 use crate::message::Message;
@@ -68,6 +68,10 @@ impl<'a> Sending<'a> {
             return Err(shut_down());
         }
         message.check(producer.config.max_message_size).map_err(|error| error.with_operation("send"))?;
+        if !producer.is_plain(message) {
+            self.go_another_way();
+            return Ok(());
+        }
         let (counted, way) = producer.sends.begin(|lanes| lanes.next(message.topic())).ok_or_else(shut_down)?;
         self.under_way = Some(counted);
         let stamp = producer.stamp(self.timeout);
@@ -113,6 +117,15 @@ impl<'a> Sending<'a> {
         };
         self.go_the_long_way(stamp, First::Made(queue, result));
         None
+    }
+
+    /// For messages that are more than plain: all that comes is done there, from the start.
+    #[cold]
+    fn go_another_way(&mut self) {
+        if let Some(message) = self.message.take() {
+            let options = SendOptions { timeout: self.timeout, ..SendOptions::default() };
+            self.long_way = Some(Box::pin(self.producer.send_with_options(message, options)));
+        }
     }
 
     #[cold]
@@ -161,7 +174,7 @@ impl Message {
         TemplatedSend {
             template: &queue.template,
             producer_group,
-            sys_flag: 0,
+            sys_flag: self.sys_flag(),
             born_timestamp: stamp.born_ms,
             flag: self.user_flag(),
             properties: self.encoded_properties(),

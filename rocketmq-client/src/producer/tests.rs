@@ -1,5 +1,9 @@
 //! Producers against scripted servers on manual time.
 
+mod queue_choice;
+mod requests;
+mod transactions;
+
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::pin;
@@ -375,39 +379,53 @@ async fn limits_make_callers_wait_and_never_fail() {
     assert_eq!(scripted.sends(), [10_000]);
 }
 
+/// Polls what `make` returns once, then anew twice, and so on, dropping it each time, until it ends by itself; then
+/// checks that nothing is left behind. `make` gets the number of the round.
+async fn drop_at_every_await<F: Future>(
+    scripted: &Scripted,
+    producer: &Producer,
+    make: impl Fn(usize) -> F,
+) -> F::Output {
+    for polls in 0..256 {
+        let mut future = Box::pin(make(polls));
+        for _ in 0..polls {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                drop(future);
+                nothing_is_left(scripted, producer).await;
+                return output;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+    panic!("256 polls are more than enough");
+}
+
+/// No send is counted as under way, and no connection has a slot or a byte taken.
+async fn nothing_is_left(scripted: &Scripted, producer: &Producer) {
+    scripted.clock.advance(Duration::from_millis(10)).await;
+    assert!(producer.0.sends.is_empty());
+    assert_eq!(producer.stats().waiting_requests, 0);
+    for broker in &scripted.brokers {
+        let peer = producer.0.cluster.peer(&broker.address.to_string());
+        let connection = peer.connection(scripted.env.now() + Duration::from_secs(1)).await.expect("open");
+        let stats = connection.stats();
+        assert_eq!((stats.in_flight, stats.waiting), (0, 0));
+    }
+}
+
 #[tokio::test]
 async fn a_send_may_be_dropped_at_any_await() {
     let scripted = Scripted::start(2);
     let producer = producer(&scripted).await;
-    let mut finished = false;
-    for polls in 0..64 {
-        let topic = format!("fresh-{polls}");
+    let make = |round: usize| {
+        let topic = format!("fresh-{round}");
         scripted.set_topic(&topic, 1);
         refuse_first(&scripted, 1, ResponseCode::SYSTEM_ERROR);
-        let mut sending = Box::pin(producer.send(Message::new(topic, "body")));
-        for _ in 0..polls {
-            if let Poll::Ready(result) = sending.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                result.expect("stored");
-                finished = true;
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
-        drop(sending);
-        if finished {
-            break;
-        }
-    }
-    assert!(finished, "64 polls are more than enough");
+        producer.send(Message::new(topic, "body"))
+    };
+    drop_at_every_await(&scripted, &producer, make).await.expect("stored");
     refuse_first(&scripted, 0, ResponseCode::SYSTEM_ERROR);
     producer.send(message()).await.expect("stored");
-    scripted.clock.advance(Duration::from_millis(10)).await;
-    assert!(producer.0.sends.is_empty());
-    for broker in &scripted.brokers {
-        let peer = producer.0.cluster.peer(&broker.address.to_string());
-        let connection = peer.connection(scripted.env.now() + Duration::from_secs(1)).await.expect("open");
-        assert_eq!((connection.stats().in_flight, connection.stats().waiting), (0, 0));
-    }
 }
 
 #[tokio::test]

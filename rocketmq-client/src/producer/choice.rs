@@ -1,0 +1,100 @@
+//! Sends whose queue the caller has a say in, and those of messages that are more than plain.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::attempt::{First, Outgoing};
+use super::options::{Choice, SendOptions, place_of_hash};
+use super::receipt::SendReceipt;
+use super::{Inner, Targets, TopicQueues};
+use crate::error::{Error, Result};
+use crate::message::{Form, Message, invalid};
+
+impl Inner {
+    /// Whether the message is sent as it is, and needs no more than that.
+    #[inline]
+    pub(super) fn is_plain(&self, message: &Message) -> bool {
+        message.form() == Form::Plain
+    }
+
+    /// Sends a message in the form that it asks for, to the queue that the options ask for.
+    pub(super) async fn send_with_options(&self, message: Message, options: SendOptions) -> Result<SendReceipt> {
+        let _under_way = self.begin(&message, options.named_queue())?;
+        let stamp = self.stamp(options.timeout);
+        match &options.choice {
+            Choice::Turn => self.send_anywhere(message, stamp, First::NotMade).await,
+            Choice::Broker(broker) => self.send_anywhere(message, stamp, First::Preferred(Arc::clone(broker))).await,
+            Choice::Queue(queue) => self.send_to_queue(queue, &message, &stamp).await,
+            choice => {
+                let (topic, targets, place) = self.chosen(choice, &message, stamp.deadline).await?;
+                let outgoing = Outgoing { producer: self, message: &message, stamp: &stamp };
+                let result = outgoing.attempt(&topic, &targets, place, stamp.deadline).await;
+                result.map_err(|error| {
+                    self.only_attempt(&topic, &targets.route.write_queues()[place].queue, &stamp, error)
+                })
+            }
+        }
+    }
+
+    /// As [`send_with_options`](Self::send_with_options), for a message that no broker acknowledges.
+    pub(super) async fn send_one_way_with_options(&self, message: Message, options: SendOptions) -> Result<()> {
+        let _under_way = self.begin(&message, options.named_queue())?;
+        if message.form() == Form::Reply {
+            let refusal = invalid("a reply is always acknowledged: use `send` or `reply`");
+            return Err(refusal.with_operation("send one-way"));
+        }
+        let stamp = self.stamp(options.timeout);
+        let queue = match &options.choice {
+            Choice::Turn | Choice::Broker(_) => None,
+            Choice::Queue(queue) => Some(queue.clone()),
+            choice => {
+                let (_, targets, place) = self.chosen(choice, &message, stamp.deadline).await?;
+                Some(targets.route.write_queues()[place].queue.clone())
+            }
+        };
+        self.send_and_forget(queue.as_ref(), &message, &stamp).await
+    }
+
+    /// The place of the queue that the caller has chosen other than by name.
+    async fn chosen(
+        &self,
+        choice: &Choice,
+        message: &Message,
+        deadline: Instant,
+    ) -> Result<(Arc<TopicQueues>, Arc<Targets>, usize)> {
+        let topic = self.topic(message, deadline).await?;
+        let targets = self.targets(&topic, deadline).await?;
+        let count = targets.route.write_queues().len();
+        let place = match choice {
+            Choice::Hash(hash) => place_of_hash(*hash, count),
+            Choice::Random if count > 0 => Some(self.cluster.env().random_below(count)),
+            Choice::Selector(choose) if count > 0 => {
+                let queues: Vec<_> = targets.route.write_queues().iter().map(|target| target.queue.clone()).collect();
+                let place = choose(&queues, message);
+                if place >= count {
+                    let message = format!("the selector chose queue {place} of {count}: places count from 0");
+                    return Err(invalid(message).with_operation("send"));
+                }
+                Some(place)
+            }
+            _ => None,
+        };
+        let place = match place {
+            Some(place) => place,
+            // Says that there are no queues.
+            None => self.choose(&topic, &targets, None)?,
+        };
+        Ok((topic, targets, place))
+    }
+
+    /// The place of the next queue of a broker while it can be reached; else of the next of all.
+    pub(super) fn choose_at(&self, topic: &TopicQueues, targets: &Targets, broker: &str) -> Result<usize, Error> {
+        let at_broker = topic.choice.choose_where(targets.route.write_queues(), |place, target| {
+            target.queue.broker() == broker && targets.masters[place].failure().is_none()
+        });
+        match at_broker {
+            Some(place) => Ok(place),
+            None => self.choose(topic, targets, None),
+        }
+    }
+}

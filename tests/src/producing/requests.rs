@@ -1,0 +1,103 @@
+//! Requests and replies, both by our client.
+
+use std::time::Duration;
+
+use rocketmq_native::{ConsumeFrom, ErrorKind, Message, MessageView, Outcome, Producer};
+
+use super::{connect, text, topic};
+use crate::server::Server;
+
+/// Requests are answered by a consumer in another client, side by side, and each gets its own reply.
+pub async fn requests_are_replied_to(server: &'static Server) {
+    let _running = server.share().await;
+    let topic = topic(server, "requests", 4);
+    let (asking, answering) = (connect(server).await, connect(server).await);
+    let replier = answering.producer(server.name("replier")).start().await.expect("the producer starts");
+    let consumer = answering
+        .push_consumer(server.name("answers"))
+        .subscribe(&topic, "*")
+        .consume_from(ConsumeFrom::First)
+        .start(move |request: MessageView| answer(replier.clone(), request))
+        .await
+        .expect("the consumer starts");
+    let producer = asking.producer(server.name("asker")).start().await.expect("the producer starts");
+    let ask = |body: String| {
+        let (producer, message) = (producer.clone(), Message::new(topic.as_str(), body).tag("q"));
+        async move { producer.request(message, Duration::from_secs(30)).await }
+    };
+    let replies = futures_join((0..20).map(|number| ask(format!("number {number}")))).await;
+    for (number, reply) in replies.into_iter().enumerate() {
+        let reply = reply.expect("a reply");
+        assert_eq!(text(&reply), format!("number {number}, yes"));
+        assert_eq!(reply.property("answered"), Some("fully"));
+        assert!(reply.topic().ends_with("_REPLY_TOPIC"), "{}", reply.topic());
+    }
+    assert_eq!(producer.stats().waiting_requests, 0);
+
+    // A request that is consumed and not replied to.
+    let silent = producer.request(Message::new(topic.as_str(), "silence"), Duration::from_secs(5)).await;
+    let error = silent.expect_err("no reply");
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Timeout, Outcome::Unknown), "{error}");
+    assert_eq!(producer.stats().waiting_requests, 0);
+    consumer.shutdown().await.expect("the consumer shuts down");
+    asking.close().await;
+    answering.close().await;
+}
+
+async fn futures_join<F: Future<Output: Send + 'static> + Send + 'static>(
+    futures: impl Iterator<Item = F>,
+) -> Vec<F::Output> {
+    let tasks: Vec<_> = futures.map(tokio::spawn).collect();
+    let mut outputs = Vec::new();
+    for task in tasks {
+        outputs.push(task.await.expect("no panic"));
+    }
+    outputs
+}
+
+async fn answer(replier: Producer, request: MessageView) -> Result<(), rocketmq_native::Error> {
+    let body = text(&request);
+    if body == "silence" {
+        return Ok(());
+    }
+    let reply = Message::reply_to(&request, format!("{body}, yes"))?.property("answered", "fully");
+    replier.send(reply).await?;
+    Ok(())
+}
+
+/// A reply that comes too late, or to a client that never asked, is dropped and counted; replying to what is no request
+/// is refused, and so is a reply to a client that is gone.
+pub async fn late_and_unknown_replies_are_counted(server: &'static Server) {
+    let _running = server.share().await;
+    let topic = topic(server, "late", 1);
+    let client = connect(server).await;
+    let producer = client.producer(server.name("late-asker")).start().await.expect("the producer starts");
+    let mut reader = super::Reader::start(&client, server, &topic).await;
+    let request = given_up(&producer, &topic, &mut reader).await;
+    assert_eq!((producer.stats().waiting_requests, producer.stats().unknown_replies), (0, 0));
+    producer.reply(&request, "too late").await.expect("the broker passes it on");
+    assert_eq!(producer.stats().unknown_replies, 1);
+
+    producer.send(Message::new(topic.as_str(), "plain")).await.expect("stored");
+    let plain = reader.next().await;
+    let error = producer.reply(&plain, "why").await.expect_err("not a request");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+
+    let gone = connect(server).await;
+    let asker = gone.producer(server.name("gone-asker")).start().await.expect("the producer starts");
+    let request = given_up(&asker, &topic, &mut reader).await;
+    asker.shutdown().await;
+    gone.close().await;
+    let error = producer.reply(&request, "anybody there?").await.expect_err("the client is gone");
+    assert_eq!((error.kind(), error.response_code()), (ErrorKind::Rejected, Some(1)), "{error}");
+    reader.stop().await;
+    client.close().await;
+}
+
+/// A request that was received, and whose sender then gave it up.
+async fn given_up(producer: &Producer, topic: &str, reader: &mut super::Reader) -> MessageView {
+    tokio::select! {
+        reply = producer.request(Message::new(topic, "slow"), Duration::from_secs(120)) => panic!("{reply:?}"),
+        request = reader.next() => request,
+    }
+}
