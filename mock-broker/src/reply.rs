@@ -119,6 +119,11 @@ pub(crate) enum ReplyFields<'a> {
     Heartbeat(HeartbeatResponse),
     Registered(RegisterBrokerResponse<'static>),
     DataVersion(QueryDataVersionResponse),
+    /// The answer to a recall.
+    Recalled {
+        message_id: Option<String>,
+        region: Arc<str>,
+    },
 }
 
 /// The header of an answer to a send.
@@ -126,6 +131,8 @@ pub(crate) enum ReplyFields<'a> {
 pub(crate) struct SentFields<'a> {
     pub(crate) stored: Option<SentPlace<'a>>,
     pub(crate) transaction_id: Option<Cow<'a, str>>,
+    /// What a message for a time can be taken back with.
+    pub(crate) recall_handle: Option<String>,
     pub(crate) region: Arc<str>,
     pub(crate) trace_on: bool,
 }
@@ -204,6 +211,7 @@ impl<'a> Reply<'a> {
             ReplyFields::Heartbeat(fields) => ReplyFields::Heartbeat(fields),
             ReplyFields::Registered(fields) => ReplyFields::Registered(fields),
             ReplyFields::DataVersion(fields) => ReplyFields::DataVersion(fields),
+            ReplyFields::Recalled { message_id, region } => ReplyFields::Recalled { message_id, region },
         };
         let remark = self.remark.map(|remark| Cow::Owned(remark.into_owned()));
         Reply { code: self.code, remark, fields, body: self.body }
@@ -259,6 +267,7 @@ impl SentFields<'_> {
         SentFields {
             stored: self.stored.map(place),
             transaction_id: self.transaction_id.map(|id| Cow::Owned(id.into_owned())),
+            recall_handle: self.recall_handle,
             region: self.region,
             trace_on: self.trace_on,
         }
@@ -282,6 +291,12 @@ impl EncodeFields for ReplyFields<'_> {
             Self::Heartbeat(fields) => fields.encode_fields(writer),
             Self::Registered(fields) => fields.encode_fields(writer),
             Self::DataVersion(fields) => fields.encode_fields(writer),
+            Self::Recalled { message_id, region } => {
+                if let Some(id) = message_id {
+                    writer.text("msgId", id);
+                }
+                writer.text("MSG_REGION", region);
+            }
         }
     }
 }
@@ -299,6 +314,9 @@ impl EncodeFields for SentFields<'_> {
         }
         if let Some(id) = &self.transaction_id {
             writer.text("transactionId", id);
+        }
+        if let Some(handle) = &self.recall_handle {
+            writer.text("recallHandle", handle);
         }
         writer.text("MSG_REGION", &self.region);
         writer.boolean("TRACE_ON", self.trace_on);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rocketmq_wire::message::names;
 
 use crate::compatibility::Compatibility;
-use crate::store::DelayLevels;
+use crate::store::{DelayLevels, TimerConfig};
 
 /// The settings of a broker and the name server beside it; the defaults are those of Apache's broker.
 #[derive(Debug, Clone)]
@@ -65,6 +65,11 @@ pub(crate) struct Settings {
     /// Milliseconds between two looks at half messages (`transactionCheckInterval`). Default 30,000, and 60,000
     /// before 5.1.
     pub(crate) transaction_check_interval_ms: Option<i64>,
+    /// Messages for any time (`timerWheelEnable`, `timerPrecisionMs`, `timerMaxDelaySec`, `timerRollWindowSlot`,
+    /// `mappedFileSizeTimerLog`). Default Apache's.
+    pub(crate) timers: TimerConfig,
+    /// Whether messages for a time can be taken back (`recallMessageEnable`). Default false.
+    pub(crate) recall_messages: bool,
     /// Whether replies are stored as well as handed on (`storeReplyMessageEnable`). Default true.
     pub(crate) store_replies: bool,
     /// Where the store is; none keeps it in memory.
@@ -104,6 +109,8 @@ impl Default for Settings {
             transaction_timeout_ms: 6000,
             transaction_check_max: 15,
             transaction_check_interval_ms: None,
+            timers: TimerConfig::default(),
+            recall_messages: false,
             store_replies: true,
             store: None,
             advertised: None,
@@ -212,6 +219,18 @@ impl Settings {
             "transactionTimeOut" => self.transaction_timeout_ms = number(0, YEAR_MS)? as i64,
             "transactionCheckMax" => self.transaction_check_max = number(0, 1_000_000)? as u32,
             "transactionCheckInterval" => self.transaction_check_interval_ms = Some(number(1, YEAR_MS)? as i64),
+            "timerWheelEnable" => self.timers.enabled = boolean()?,
+            "timerPrecisionMs" => {
+                let precision = number(100, 1000)?;
+                if ![100, 200, 500, 1000].contains(&precision) {
+                    return Err(bad("say 100, 200, 500 or 1000"));
+                }
+                self.timers.precision_ms = precision as i64;
+            }
+            "timerMaxDelaySec" => self.timers.max_delay_ms = number(1, YEAR_MS / 1000)? as i64 * 1000,
+            "timerRollWindowSlot" => self.timers.roll_window_slots = number(2, 604_740)? as i64,
+            "mappedFileSizeTimerLog" => self.timers.log_file_size = number(1024, GIB)?,
+            "recallMessageEnable" => self.recall_messages = boolean()?,
             "storeReplyMessageEnable" => self.store_replies = boolean()?,
             "compatibility" => self.compatibility = value.parse().map_err(|_| bad("say 4.4, 4.9 or 5.3"))?,
             _ => return Err(SettingError { property: property.to_owned(), why: Why::NotHonoured }),

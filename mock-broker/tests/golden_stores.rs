@@ -20,6 +20,25 @@ fn unpacked(name: &str) -> Vec<u8> {
     content
 }
 
+/// Unpacks an archive of golden files.
+fn extract(name: &str, directory: &Path) {
+    let archive = unpacked(name);
+    let text = |field: &[u8]| field.split(|&byte| byte == 0).next().map(<[u8]>::to_vec).unwrap_or_default();
+    let mut rest = archive.as_slice();
+    while rest.len() >= 512 && rest[0] != 0 {
+        let (header, content) = rest.split_at(512);
+        let name = String::from_utf8(text(&header[..100])).unwrap();
+        let size = String::from_utf8(text(&header[124..136])).unwrap();
+        let size = usize::from_str_radix(size.trim(), 8).expect("octal size");
+        if matches!(header[156], b'0' | 0) {
+            let path = directory.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, &content[..size]).unwrap();
+        }
+        rest = &content[size.next_multiple_of(512)..];
+    }
+}
+
 /// A copy of a golden store in a directory of its own, with what it should hold.
 struct Golden {
     directory: tempfile::TempDir,
@@ -29,21 +48,7 @@ struct Golden {
 impl Golden {
     fn unpack(version: &str) -> Golden {
         let directory = tempfile::tempdir().unwrap();
-        let archive = unpacked(&format!("tests/golden/stores/{version}.tar.gz"));
-        let text = |field: &[u8]| field.split(|&byte| byte == 0).next().map(<[u8]>::to_vec).unwrap_or_default();
-        let mut rest = archive.as_slice();
-        while rest.len() >= 512 && rest[0] != 0 {
-            let (header, content) = rest.split_at(512);
-            let name = String::from_utf8(text(&header[..100])).unwrap();
-            let size = String::from_utf8(text(&header[124..136])).unwrap();
-            let size = usize::from_str_radix(size.trim(), 8).expect("octal size");
-            if matches!(header[156], b'0' | 0) {
-                let path = directory.path().join(name);
-                fs::create_dir_all(path.parent().unwrap()).unwrap();
-                fs::write(path, &content[..size]).unwrap();
-            }
-            rest = &content[size.next_multiple_of(512)..];
-        }
+        extract(&format!("tests/golden/stores/{version}.tar.gz"), directory.path());
         // The codec's tests use the same listing.
         let listing = unpacked(&format!("../rocketmq-wire/tests/golden/stores/{version}.json.gz"));
         let listing = serde_json::from_slice(&listing).expect("JSON");
@@ -290,4 +295,27 @@ fn the_index_made_from_the_log_is_the_one_that_apache_made() {
             }
         }
     }
+}
+
+#[test]
+fn a_timer_that_apache_left_waiting_is_delivered_once_and_the_delivered_one_is_not() {
+    use rocketmq_mock_broker::store::TimerConfig;
+    let golden = Golden::unpack("5.3.3");
+    extract("tests/golden/stores/5.3.3-timers.tar.gz", golden.directory.path());
+    let mut config = StoreConfig::disk();
+    config.timers = Some(TimerConfig::default());
+    let open = || Store::open(&golden.path(), config.clone()).expect("the store can be opened");
+    let mut store = open();
+    let before = store.max_offset("GoldenStoreB", 0);
+    // What the waiting message says: one second before 3600 s after it was sent.
+    let due = 1_795_962_244_000;
+    assert_eq!(store.deliver_timed(due - 1, &mut |_| {}).unwrap(), 0);
+    assert_eq!(store.deliver_timed(due, &mut |_| {}).unwrap(), 1);
+    let found = store.get("GoldenStoreB", 0, before, 32, usize::MAX, &|_| true);
+    let [message] = &found.messages[..] else { panic!("one message") };
+    let message = StoredMessage::parse(message.clone()).unwrap().0;
+    assert_eq!(message.property("KEYS"), Some("timer-pending"));
+    assert_eq!(message.property("TIMER_ENQUEUE_MS"), Some("1795958644000"));
+    drop(store);
+    assert_eq!(open().deliver_timed(due + 60_000, &mut |_| {}).unwrap(), 0);
 }

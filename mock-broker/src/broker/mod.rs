@@ -14,6 +14,7 @@ mod lock_requests;
 mod offset_requests;
 mod pull;
 mod queue_locks;
+mod recall;
 mod replies;
 mod send;
 mod send_back;
@@ -40,7 +41,7 @@ use crate::clock::Now;
 use crate::compatibility::Compatibility;
 use crate::reply::{Command, ConnectionId, Effect, Outcome, Peer, Reply};
 use crate::settings::Settings;
-use crate::store::{Store, StoreConfig, StoreError};
+use crate::store::{Arrival, Store, StoreConfig, StoreError};
 use client_calls::ClientCalls;
 use clients::Clients;
 use consumer_offsets::ConsumerOffsets;
@@ -166,6 +167,7 @@ impl Broker {
             RequestCode::GET_CONSUMER_LIST_BY_GROUP => self.consumer_list(command),
             RequestCode::CHECK_CLIENT_CONFIG => check_client(command),
             RequestCode::CONSUMER_SEND_MSG_BACK => self.send_back(now, command),
+            RequestCode::RECALL_MESSAGE if self.compatibility.has_timer_messages() => self.recall(now, peer, command),
             RequestCode::END_TRANSACTION => self.end_transaction(now, command),
             RequestCode::SEND_REPLY_MESSAGE | RequestCode::SEND_REPLY_MESSAGE_V2
                 if self.compatibility.has_request_reply() =>
@@ -209,7 +211,7 @@ impl Broker {
     fn dispatch(&mut self, now: Now) {
         let (held, timers_changed) = (&mut self.held, &mut self.timers_changed);
         let result = self.store.dispatch(&mut |arrival| {
-            *timers_changed |= arrival.topic == names::SCHEDULE_TOPIC || arrival.topic == names::HALF_TOPIC;
+            *timers_changed |= [names::SCHEDULE_TOPIC, names::HALF_TOPIC, names::TIMER_TOPIC].contains(&arrival.topic);
             held.message_arrived(arrival.topic, arrival.queue_id, arrival.queue_offset, arrival.tags_code);
         });
         self.retry_dispatch_at = result.err().map(|error| {
@@ -225,9 +227,11 @@ impl Broker {
             self.dispatch(now);
         }
         let held = &mut self.held;
-        let delivered = self.store.deliver_scheduled(now.message_ms, &mut |arrival| {
+        let mut arrived = |arrival: Arrival<'_>| {
             held.message_arrived(arrival.topic, arrival.queue_id, arrival.queue_offset, arrival.tags_code);
-        });
+        };
+        let delivered = self.store.deliver_scheduled(now.message_ms, &mut arrived);
+        let delivered = delivered.and_then(|_| self.store.deliver_timed(now.message_ms, &mut arrived));
         if let Err(error) = delivered {
             tracing::error!(%error, "delayed messages cannot be delivered yet");
         }
@@ -396,6 +400,7 @@ fn store_config(settings: &Settings) -> StoreConfig {
     config.flush_least_pages = settings.flush_least_pages.unwrap_or(config.flush_least_pages);
     config.index_slots = settings.index_slots.unwrap_or(config.index_slots);
     config.index_entries = settings.index_entries.unwrap_or(config.index_entries);
+    config.timers = settings.compatibility.has_timer_messages().then_some(settings.timers);
     config.overflow_restarts_at_zero = settings.compatibility.overflow_restarts_at_zero();
     if let Some(size) = settings.commit_log_file_size {
         config.commit_log_file_size = size;

@@ -153,6 +153,7 @@ impl Broker {
         ReplyFields::Sent(SentFields {
             stored,
             transaction_id: None,
+            recall_handle: None,
             region: Arc::clone(&self.region),
             trace_on: self.settings.trace_on,
         })

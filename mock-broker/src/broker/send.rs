@@ -38,6 +38,7 @@ impl Refusal {
 struct Sent {
     place: SentPlace<'static>,
     transaction_id: Option<String>,
+    recall_handle: Option<String>,
 }
 
 /// Where a message goes once the checks are through.
@@ -71,10 +72,12 @@ impl Broker {
             Ok(sent) => (ResponseCode::SUCCESS, None, Some(sent)),
             Err(Refusal { code, remark }) => (code, Some(remark), None),
         };
-        let (stored, transaction_id) = sent.map_or((None, None), |sent| (Some(sent.place), sent.transaction_id));
+        let (stored, transaction_id, recall_handle) =
+            sent.map_or((None, None, None), |sent| (Some(sent.place), sent.transaction_id, sent.recall_handle));
         let fields = SentFields {
             stored,
             transaction_id: transaction_id.map(Cow::Owned),
+            recall_handle,
             region: Arc::clone(&self.region),
             trace_on: self.settings.trace_on,
         };
@@ -102,11 +105,6 @@ impl Broker {
             let remark = format!("the broker[{}] sending transaction message is forbidden", self.store_host.ip());
             return Err(Refusal::new(ResponseCode::NO_PERMISSION, remark));
         }
-        if seen.has_timer && !seen.has_delay_level && self.compatibility.has_timer_messages() {
-            let remark = "accurate timer message is not enabled, timerWheelEnable is false";
-            return Err(Refusal::new(ResponseCode::SYSTEM_ERROR, remark));
-        }
-
         let new_id = match seen.unique_id {
             Some(_) => None,
             None => {
@@ -141,6 +139,10 @@ impl Broker {
             .then(|| seen.unique_id.or(new_id.as_ref().map(|id| id.as_str())))
             .flatten()
             .map(str::to_owned);
+        let unique_id = transaction_id.as_deref();
+        let recall_handle = result.as_ref().ok().and_then(|outcome| outcome.timer_out_ms).and_then(|out_ms| {
+            super::recall::handle(topic, &self.settings.broker_name, out_ms, unique_id.unwrap_or_default())
+        });
         self.scratch = stored;
 
         let outcome = result.map_err(|error| self.refused_by_store(&error))?;
@@ -150,7 +152,7 @@ impl Broker {
             queue_id: target.queue_id,
             queue_offset: outcome.queue_offset as i64,
         };
-        Ok(Sent { place, transaction_id })
+        Ok(Sent { place, transaction_id, recall_handle })
     }
 
     fn put_batch(
@@ -218,7 +220,8 @@ impl Broker {
             queue_offset: outcome.queue_offset as i64,
         };
         let answers_id = self.compatibility.send_answers_transaction_id();
-        Ok(Sent { place, transaction_id: seen.unique_id.filter(|_| answers_id).map(str::to_owned) })
+        let transaction_id = seen.unique_id.filter(|_| answers_id).map(str::to_owned);
+        Ok(Sent { place, transaction_id, recall_handle: None })
     }
 
     pub(super) fn message<'m>(
@@ -360,6 +363,17 @@ impl Broker {
     pub(super) fn refused_by_store(&self, error: &PutError) -> Refusal {
         tracing::warn!(%error, "message not stored");
         match error {
+            PutError::TimerIllegal { max_delay_ms } => Refusal::new(
+                ResponseCode::MESSAGE_ILLEGAL,
+                format!(
+                    "timer message illegal, the delay time should not be bigger than the max delay {max_delay_ms}ms; \
+                     or if set del msg, the delay time should be bigger than the current time"
+                ),
+            ),
+            PutError::TimerDisabled => Refusal::new(
+                ResponseCode::SYSTEM_ERROR,
+                "accurate timer message is not enabled, timerWheelEnable is false",
+            ),
             PutError::NoSpace(_) => Refusal::new(
                 ResponseCode::SERVICE_NOT_AVAILABLE,
                 format!("service not available now: the broker's disk is full. {error}"),

@@ -2,9 +2,7 @@
 
 use std::borrow::Cow;
 
-use rocketmq_wire::message::properties::{
-    self, DELAY, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_DELIVER_MS,
-};
+use rocketmq_wire::message::properties::{self, DELAY, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR};
 
 use crate::compatibility::Compatibility;
 
@@ -14,7 +12,6 @@ pub(super) struct Glance<'a> {
     pub(super) unique_id: Option<&'a str>,
     pub(super) is_transaction: bool,
     pub(super) has_delay_level: bool,
-    pub(super) has_timer: bool,
     pub(super) wait: Option<&'a str>,
     /// Whether a property is there that is not stored as it came.
     pub(super) needs_rewriting: bool,
@@ -31,7 +28,6 @@ impl<'a> Glance<'a> {
             }
             properties::TRANSACTION_PREPARED => seen.is_transaction = value.eq_ignore_ascii_case("true"),
             DELAY => seen.has_delay_level = value.parse::<i32>().is_ok_and(|level| level > 0),
-            TIMER_DELAY_SEC | TIMER_DELAY_MS | TIMER_DELIVER_MS => seen.has_timer = !value.is_empty(),
             properties::POP_CHECK_POINT | properties::MSG_REGION | properties::CLUSTER | properties::TRACE_ON => {
                 seen.needs_rewriting = true;
             }
@@ -242,7 +238,7 @@ mod tests {
         let text = "UNIQ_KEY\u{1}U\u{2}WAIT\u{1}false\u{2}DELAY\u{1}3\u{2}TRAN_MSG\u{1}true";
         let seen = Glance::over(text, Compatibility::V5_3);
         assert_eq!((seen.unique_id, seen.wait), (Some("U"), Some("false")));
-        assert!(seen.has_delay_level && seen.is_transaction && !seen.has_timer);
+        assert!(seen.has_delay_level && seen.is_transaction);
         assert_eq!(Glance::over("\u{2}\u{1}\u{2}x", Compatibility::V5_3), Glance::default());
     }
 

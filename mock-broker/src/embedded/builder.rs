@@ -87,7 +87,9 @@ impl MockBrokerBuilder {
     /// `longPollingEnable`, `shortPollingTimeMills`, `notifyConsumerIdsChangedEnable`, `maxMessageSize`,
     /// `messageDelayLevel`, `storePathRootDir`, `mappedFileSizeCommitLog`, `mappedFileSizeConsumeQueue`,
     /// `flushIntervalCommitLog`, `flushConsumerOffsetInterval`, `rejectTransactionMessage`, `transactionTimeOut`,
-    /// `transactionCheckMax`, `transactionCheckInterval` or `storeReplyMessageEnable`; and `compatibility`, which is ours.
+    /// `transactionCheckMax`, `transactionCheckInterval`, `storeReplyMessageEnable`,
+    /// `timerWheelEnable`, `timerPrecisionMs`, `timerMaxDelaySec`, `timerRollWindowSlot`, `mappedFileSizeTimerLog` or
+    /// `recallMessageEnable`; and `compatibility`, which is ours.
     ///
     /// # Errors
     ///

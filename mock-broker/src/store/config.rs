@@ -1,6 +1,7 @@
 //! The settings of a store.
 
 use crate::store::schedule::DelayLevels;
+use crate::store::timer::TimerConfig;
 
 /// The settings of a store; the defaults are those of Apache's broker where it has them.
 #[derive(Debug, Clone)]
@@ -36,6 +37,8 @@ pub struct StoreConfig {
     pub replicates_sync: bool,
     /// The delays of the levels, from level 1 on (`messageDelayLevel`). Default Apache's 18 levels.
     pub delay_levels: DelayLevels,
+    /// Messages for any time. Default none: what they say of a time means nothing, as before 5.0.
+    pub timers: Option<TimerConfig>,
     /// Where a read beyond the end of a queue whose smallest offset is 0 is sent on to: its beginning, as 4.4 does,
     /// or its end, as later versions do. Default false, the end.
     pub overflow_restarts_at_zero: bool,
@@ -62,6 +65,7 @@ impl StoreConfig {
             flush_sync: false,
             replicates_sync: false,
             delay_levels: DelayLevels::default(),
+            timers: None,
             overflow_restarts_at_zero: false,
         }
     }

@@ -59,6 +59,14 @@ impl StoreDirectory {
         self.root.join("index")
     }
 
+    pub(super) fn timer_wheel(&self) -> PathBuf {
+        self.root.join("timerwheel")
+    }
+
+    pub(super) fn timer_log(&self) -> PathBuf {
+        self.root.join("timerlog")
+    }
+
     pub(super) fn config(&self, name: &str) -> PathBuf {
         self.root.join("config").join(name)
     }

@@ -75,6 +75,13 @@ pub enum PutError {
     },
     /// A batch with a delay level or a transaction flag, or without messages (`MESSAGE_ILLEGAL`).
     IllegalBatch(&'static str),
+    /// A message for a time that is no time, or too far ahead (`WHEEL_TIMER_MSG_ILLEGAL`).
+    TimerIllegal {
+        /// How far ahead it may be, in milliseconds.
+        max_delay_ms: i64,
+    },
+    /// A message for a time, which are not taken (`WHEEL_TIMER_NOT_ENABLE`).
+    TimerDisabled,
     /// No space is left for the log or a queue (`SERVICE_NOT_AVAILABLE`). Reads go on; the put may be tried again
     /// when there is space.
     NoSpace(StoreError),
@@ -113,6 +120,10 @@ impl fmt::Display for PutError {
                 write!(f, "properties of {length} bytes exceed the limit of 32767")
             }
             PutError::IllegalBatch(why) => write!(f, "the batch cannot be stored: {why}"),
+            PutError::TimerIllegal { max_delay_ms } => {
+                write!(f, "the time for the message is none, or more than {max_delay_ms} ms ahead")
+            }
+            PutError::TimerDisabled => f.write_str("messages for a time are not taken: timerWheelEnable is false"),
             PutError::NoSpace(error) => write!(f, "no space is left to store the message: {error}"),
             PutError::Failed(error) => write!(f, "the message could not be stored: {error}"),
             PutError::NotContiguous { offset, expected } => {

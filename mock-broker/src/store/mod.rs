@@ -49,6 +49,7 @@ mod index;
 mod mapped_file;
 mod offset_by_time;
 mod platform;
+mod properties;
 mod put;
 mod query;
 mod queues;
@@ -58,6 +59,7 @@ mod schedule;
 mod test_support;
 #[cfg(test)]
 mod tests;
+mod timer;
 
 use std::path::Path;
 
@@ -73,6 +75,7 @@ pub use offset_by_time::Boundary;
 pub use put::{BatchOutcome, PutMessage, PutOutcome};
 pub use query::QueryOutcome;
 pub use schedule::{DelayLevels, DelayLevelsError, Delivered};
+pub use timer::TimerConfig;
 
 use checkpoint::Checkpoint;
 use commit_log::CommitLog;
@@ -85,6 +88,7 @@ use index::Index;
 use mapped_file::Reservation;
 use queues::Queues;
 use schedule::Schedule;
+use timer::Timers;
 
 /// The messages of a broker. Dropping it without [`close`](Self::close) is like killing the process: nothing that was
 /// put is lost, but the next one to open the directory looks at its last files.
@@ -95,6 +99,8 @@ pub struct Store {
     queues: Queues,
     dispatch: Dispatch,
     schedule: Schedule,
+    /// None if times mean nothing.
+    timers: Option<Timers>,
     index: Index,
     /// Where the last message ends for which somebody waits until it is safe.
     awaited: Option<u64>,
@@ -124,6 +130,7 @@ impl Store {
             queues: Queues::new(None, config.consume_queue_file_entries, None),
             dispatch: Dispatch::from(0),
             schedule: Schedule::new(config.delay_levels.clone(), Vec::new()),
+            timers: config.timers.map(Timers::in_memory),
             index: Index::new(None, config.index_slots, config.index_entries, None),
             awaited: None,
             disk: None,
@@ -173,6 +180,7 @@ impl Store {
             queues,
             dispatch: Dispatch::from(from),
             schedule: Schedule::new(config.delay_levels.clone(), offsets),
+            timers: None,
             index,
             awaited: None,
             disk: Some(disk),
@@ -184,7 +192,17 @@ impl Store {
             store.rebuild_queues()?;
         }
         store.schedule.limit_to(&store.queues);
+        store.open_timers()?;
         Ok(store)
+    }
+
+    fn open_timers(&mut self) -> Result<(), StoreError> {
+        if let (Some(config), Some(disk)) = (self.config.timers, &self.disk) {
+            let directory = &disk.directory;
+            let paths = (directory.timer_wheel(), directory.timer_log(), directory.config("timercheck"));
+            self.timers = Some(Timers::open(config, paths, &self.log, &self.queues)?);
+        }
+        Ok(())
     }
 
     /// Refuses queues that begin late among what was dispatched from `from` on, though the log has older records:
@@ -381,7 +399,7 @@ impl Store {
         }
     }
 
-    /// Saves how far delayed messages were delivered, if that changed. What was delivered since the last call is
+    /// Saves how far delayed and timed messages were delivered, if that changed. What was delivered since the last call is
     /// delivered again if the process is killed, so call it every few seconds. `now` is in milliseconds since 1970.
     ///
     /// # Errors
@@ -392,7 +410,7 @@ impl Store {
             let text = delay_offsets::write(self.schedule.offsets(), now);
             self.config_file(delay_offsets::FILE).persist(text)?;
         }
-        Ok(())
+        self.timers.as_mut().map_or(Ok(()), |timers| timers.save(now))
     }
 
     /// Returns how far each level of delayed messages was delivered: the next queue offset of level 1, 2, ..

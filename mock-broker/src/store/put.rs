@@ -5,12 +5,13 @@ use std::net::SocketAddr;
 use rocketmq_wire::EncodeError;
 use rocketmq_wire::message::batch::BatchElement;
 use rocketmq_wire::message::properties::{self, Properties};
-use rocketmq_wire::message::{MagicVersion, Record, sys_flag};
+use rocketmq_wire::message::{MagicVersion, Record, names, sys_flag};
 
 use crate::store::Store;
 use crate::store::error::PutError;
 use crate::store::queues::is_directory_name;
 use crate::store::schedule;
+use crate::store::timer;
 
 /// How much larger than a body a whole record or batch may be, in bytes.
 const OVERHEAD: usize = 64 << 10;
@@ -53,6 +54,8 @@ pub struct PutOutcome {
     pub size: usize,
     /// When it was stored, in milliseconds since 1970.
     pub store_timestamp: i64,
+    /// The slot of time that it waits in, in milliseconds since 1970, if it is for a time.
+    pub timer_out_ms: Option<i64>,
 }
 
 /// Where the messages of a batch went. They are neighbours in the log and in the queue.
@@ -74,32 +77,49 @@ impl Store {
     ///
     /// A message with property `DELAY` above 0 that is no undecided transaction goes to the queue of its level
     /// instead, its topic and queue kept in `REAL_TOPIC` and `REAL_QID`, until
-    /// [`deliver_scheduled`](Store::deliver_scheduled) brings it back.
+    /// [`deliver_scheduled`](Store::deliver_scheduled) brings it back. One that names a time
+    /// ([`StoreConfig::timers`](crate::store::StoreConfig::timers)) goes to the timer topic until
+    /// [`deliver_timed`](Store::deliver_timed) brings it.
     ///
     /// # Errors
     ///
     /// [`PutError`]; the message is not stored then, and no queue offset is used up.
     pub fn put(&mut self, now: i64, message: &PutMessage<'_>) -> Result<PutOutcome, PutError> {
+        // Most messages are not delayed, which this finds out many bytes at a time: the names of all delays have it.
+        if memchr::memmem::find(message.properties, b"DEL").is_some() {
+            return self.put_delayed(now, message);
+        }
+        self.append(now, message)
+    }
+
+    /// Stores a message that may name a delay.
+    fn put_delayed(&mut self, now: i64, message: &PutMessage<'_>) -> Result<PutOutcome, PutError> {
+        let transaction = sys_flag::transaction(message.sys_flag);
+        if transaction == sys_flag::TRANSACTION_PREPARED || transaction == sys_flag::TRANSACTION_ROLLBACK {
+            return self.append(now, message);
+        }
         if let Some(level) = self.delay_level(message) {
             // The message must fit where it goes in the end.
             check_destination(message)?;
-            let queue_id = level - 1;
             let properties = schedule::enter(Properties::new(message.properties), message, level);
-            let topic = rocketmq_wire::message::names::SCHEDULE_TOPIC;
-            let scheduled = PutMessage { topic, queue_id, properties: &properties, ..*message };
+            let scheduled =
+                PutMessage { topic: names::SCHEDULE_TOPIC, queue_id: level - 1, properties: &properties, ..*message };
             return self.append(now, &scheduled);
+        }
+        if let Some(timers) = &self.timers
+            && let Some(timed) = timer::enter(timers.config(), now, message)?
+        {
+            check_destination(message)?;
+            let waiting =
+                PutMessage { topic: names::TIMER_TOPIC, queue_id: 0, properties: &timed.properties, ..*message };
+            let outcome = self.append(now, &waiting)?;
+            return Ok(PutOutcome { timer_out_ms: Some(timed.out_ms), ..outcome });
         }
         self.append(now, message)
     }
 
     /// Returns the level that delays a message, at most the highest there is.
     fn delay_level(&self, message: &PutMessage<'_>) -> Option<i32> {
-        let transaction = sys_flag::transaction(message.sys_flag);
-        if transaction == sys_flag::TRANSACTION_PREPARED || transaction == sys_flag::TRANSACTION_ROLLBACK {
-            return None;
-        }
-        // Most messages are not delayed, which this finds out many bytes at a time.
-        memchr::memmem::find(message.properties, properties::DELAY.as_bytes())?;
         let level: i32 = Properties::new(message.properties).value(properties::DELAY)?.parse().ok()?;
         (level > 0).then(|| level.min(self.schedule.levels().highest()))
     }
@@ -134,7 +154,7 @@ impl Store {
             queue.advance(1);
         }
         self.note_awaited(message.properties);
-        Ok(PutOutcome { physical_offset, queue_offset, size, store_timestamp: now })
+        Ok(PutOutcome { physical_offset, queue_offset, size, store_timestamp: now, timer_out_ms: None })
     }
 
     /// Stores the messages of a batch, all or none, as neighbours in one queue. `message` gives what they share; its

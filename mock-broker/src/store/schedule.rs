@@ -11,6 +11,7 @@ use crate::store::commit_log::CommitLog;
 use crate::store::consume_queue::Entry;
 use crate::store::dispatch::Arrival;
 use crate::store::error::{PutError, StoreError};
+use crate::store::properties::replaced;
 use crate::store::put::PutMessage;
 use crate::store::queues::Queues;
 
@@ -220,11 +221,13 @@ impl Store {
         Ok(Delivered { count, next_due })
     }
 
-    /// Returns when the next delayed message is due in milliseconds since 1970; none while none waits.
+    /// Returns when the next delayed or timed message is due in milliseconds since 1970; none while none waits.
     ///
     /// Counts messages that were dispatched.
     pub fn next_delivery(&self, now: i64) -> Option<i64> {
-        self.schedule.first(&self.queues, now).map(|waiting| waiting.due)
+        let timed = self.timers.as_ref().and_then(|timers| timers.next_due(&self.queues));
+        let delayed = self.schedule.first(&self.queues, now).map(|waiting| waiting.due);
+        timed.into_iter().chain(delayed).min()
     }
 
     /// Puts one delayed message back; false if there is nothing that could be.
@@ -271,32 +274,11 @@ fn whole_record(log: &CommitLog, entry: Entry) -> Option<bytes::Bytes> {
 /// Writes the properties of a message that is to wait at `level`: as they were, with the level as used and the topic
 /// and queue that it came for, and without the timer's properties, which a level beats.
 pub(super) fn enter(given: Properties<'_>, message: &PutMessage<'_>, level: i32) -> Vec<u8> {
-    const REPLACED: [&[u8]; 6] = [
-        properties::DELAY.as_bytes(),
-        properties::REAL_TOPIC.as_bytes(),
-        properties::REAL_QUEUE_ID.as_bytes(),
-        properties::TIMER_DELIVER_MS.as_bytes(),
-        properties::TIMER_DELAY_SEC.as_bytes(),
-        properties::TIMER_DELAY_MS.as_bytes(),
+    let removed = [properties::TIMER_DELIVER_MS, properties::TIMER_DELAY_SEC, properties::TIMER_DELAY_MS];
+    let changes = [
+        (properties::DELAY, level.to_string()),
+        (properties::REAL_TOPIC, message.topic.to_owned()),
+        (properties::REAL_QUEUE_ID, message.queue_id.to_string()),
     ];
-    const NAME_VALUE: u8 = properties::NAME_VALUE_SEPARATOR as u8;
-    const PROPERTY: u8 = properties::PROPERTY_SEPARATOR as u8;
-    let mut written = Vec::with_capacity(given.as_bytes().len() + message.topic.len() + 32);
-    for part in given.as_bytes().split(|&byte| byte == PROPERTY) {
-        let name = part.split(|&byte| byte == NAME_VALUE).next().unwrap_or_default();
-        if !part.is_empty() && !REPLACED.contains(&name) {
-            written.extend_from_slice(part);
-            written.push(PROPERTY);
-        }
-    }
-    let mut push = |name: &str, value: &str| {
-        written.extend_from_slice(name.as_bytes());
-        written.push(NAME_VALUE);
-        written.extend_from_slice(value.as_bytes());
-        written.push(PROPERTY);
-    };
-    push(properties::DELAY, &level.to_string());
-    push(properties::REAL_TOPIC, message.topic);
-    push(properties::REAL_QUEUE_ID, &message.queue_id.to_string());
-    written
+    replaced(given.as_bytes(), &removed, &changes)
 }

@@ -10,15 +10,6 @@ pub(crate) struct Difference {
     pub(crate) is_it: fn(&Exchange) -> bool,
 }
 
-fn is_send(exchange: &Exchange) -> bool {
-    matches!(exchange.request.code, 10 | 310 | 320)
-}
-
-fn has_property(exchange: &Exchange, name: &str) -> bool {
-    let properties = exchange.request.field("i").or(exchange.request.field("properties")).unwrap_or_default();
-    is_send(exchange) && properties.split('\u{2}').any(|part| part.starts_with(&format!("{name}\u{1}")))
-}
-
 fn remark(exchange: &Exchange) -> &str {
     exchange.answer.remark.as_deref().unwrap_or_default()
 }
@@ -51,13 +42,6 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     Difference {
         reason: "groups cannot be changed by administrators, so none has consuming disabled",
         is_it: |exchange| remark(exchange).starts_with("subscription group no permission"),
-    },
-    Difference {
-        reason: "timer messages are not served, so they are refused as with timerWheelEnable=false",
-        is_it: |exchange| {
-            let names = ["TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_DELIVER_MS"];
-            exchange.label.starts_with('5') && names.into_iter().any(|name| has_property(exchange, name))
-        },
     },
     Difference {
         reason: "the name server has no key-value configuration, so no topic is ordered by it",

@@ -48,6 +48,8 @@ pub(crate) fn replay(exchange: &Exchange) -> RemotingCommand {
         .set("brokerClusterName", "GoldenCluster")
         .and_then(|builder| builder.set("brokerName", "broker-a"))
         .expect("known properties")
+        .set("recallMessageEnable", if answered == ResponseCode::SUCCESS { "true" } else { "false" })
+        .expect("a known property")
         // The recorded brokers were told not to create anything for the scenarios that had these answers.
         .auto_create_groups(answered != ResponseCode::SUBSCRIPTION_GROUP_NOT_EXIST)
         .auto_create_topics(!(is_send && answered == ResponseCode::TOPIC_NOT_EXIST))
@@ -92,6 +94,7 @@ pub(crate) fn replay(exchange: &Exchange) -> RemotingCommand {
                 set_field(&mut request, "offset", &id.physical_offset.to_string());
             }
         }
+        RequestCode::RECALL_MESSAGE => prepare_recall(&mut preparing, &mut request),
         RequestCode::END_TRANSACTION => prepare_transaction(&mut preparing, &mut request, answered),
         RequestCode::SEND_REPLY_MESSAGE_V2 if answered == ResponseCode::SUCCESS => {
             let waiting = property(&request, "REPLY_TO_CLIENT");
@@ -107,6 +110,9 @@ pub(crate) fn replay(exchange: &Exchange) -> RemotingCommand {
         RequestCode::REGISTER_BROKER if recorded.remark.is_none() => register(&mut asking, &request),
         RequestCode::QUERY_DATA_VERSION => register(&mut asking, &request),
         _ => {}
+    }
+    if !property(&request, "TIMER_DELIVER_MS").is_empty() {
+        ask_for_a_time_ahead(&mut request);
     }
     asking.send(&request);
     if code == RequestCode::SEND_REPLY_MESSAGE_V2 && answered == ResponseCode::SUCCESS {
@@ -228,6 +234,25 @@ fn property(request: &RemotingCommand, name: &str) -> String {
     let text = request.field("i").unwrap_or_default();
     let mut values = text.split('\u{2}').filter_map(|part| part.strip_prefix(name)?.strip_prefix('\u{1}'));
     values.next().unwrap_or_default().to_owned()
+}
+
+/// The recorded time is past; a message for it would not have to wait.
+fn ask_for_a_time_ahead(request: &mut RemotingCommand) {
+    #[expect(clippy::disallowed_methods, reason = "the broker's clock is the machine's")]
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_millis();
+    let ahead = format!("TIMER_DELIVER_MS\u{1}{}", now + 3_600_000);
+    let parts = field(request, "i").split('\u{2}');
+    let parts = parts.map(|part| if part.starts_with("TIMER_DELIVER_MS\u{1}") { ahead.as_str() } else { part });
+    let properties = parts.collect::<Vec<_>>().join("\u{2}");
+    set_field(request, "i", &properties);
+}
+
+/// A handle is of a message that still waits.
+fn prepare_recall(preparing: &mut Peer, request: &mut RemotingCommand) {
+    let properties = "UNIQ_KEY\u{1}U\u{2}TIMER_DELAY_SEC\u{1}3600\u{2}";
+    let fields = send_fields("GoldenDelay5", "0", properties);
+    let sent = preparing.request(RequestCode::SEND_MESSAGE_V2, &fields, "waits");
+    set_field(request, "recallHandle", field(&sent, "recallHandle"));
 }
 
 /// An outcome is about a half message, or about one that is none.

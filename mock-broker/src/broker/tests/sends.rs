@@ -99,10 +99,45 @@ fn limits_of_bodies_and_properties() {
 }
 
 #[test]
-fn what_is_not_served_is_refused_rather_than_delivered_at_once() {
-    let mut bench = Bench::new(Compatibility::V5_3);
-    assert_eq!(bench.send("orders", "TIMER_DELAY_MS\u{1}5000\u{2}", b"timer").code, 1);
+fn a_message_for_a_time_waits_and_can_be_taken_back() {
+    let mut bench = Bench::with(|settings| settings.recall_messages = true);
+    let sent = bench.send("orders", "UNIQ_KEY\u{1}U\u{2}TIMER_DELAY_MS\u{1}5000\u{2}", b"kept");
+    assert_eq!(sent.code, 0);
+    let other = bench.send("orders", "UNIQ_KEY\u{1}V\u{2}TIMER_DELAY_MS\u{1}5500\u{2}", b"taken back");
+    let handle = other.field("recallHandle").unwrap().to_owned();
+    bench.pass(Duration::from_secs(1));
+    let mut recall = |topic, handle: &str| {
+        let fields = [("producerGroup", "g"), ("topic", topic), ("recallHandle", handle)];
+        let answer = bench.ask(A, RequestCode::RECALL_MESSAGE, &fields, b"");
+        (answer.code, answer.field("msgId").map(str::to_owned), answer.remark.unwrap())
+    };
+    assert_eq!(recall("orders", "x"), (604, None, "recall handle is invalid".to_owned()));
+    assert_eq!(recall("unknown", &handle), (17, None, "recall failed, the topic[unknown] not exist".to_owned()));
+    assert_eq!(recall("TBW102", &handle), (604, None, "recall failed, topic not match".to_owned()));
+    assert_eq!(recall("orders", &handle).1.as_deref(), Some("V"));
+    bench.pass(Duration::from_secs(3));
     assert!(bench.broker.messages("orders").is_empty());
+    bench.pass(Duration::from_secs(60));
+    let delivered: Vec<_> = bench.broker.messages("orders").iter().map(|message| message.body()).collect();
+    assert_eq!(delivered, ["kept"]);
+    let fields = [("producerGroup", "g"), ("topic", "orders"), ("recallHandle", handle.as_str())];
+    let late = bench.ask(A, RequestCode::RECALL_MESSAGE, &fields, b"");
+    assert_eq!((late.code, late.remark.as_deref()), (604, Some("recall failed, timestamp invalid")));
+    let mut usual = Bench::new(Compatibility::V5_3);
+    let refused = usual.ask(A, RequestCode::RECALL_MESSAGE, &fields, b"");
+    assert_eq!((refused.code, refused.remark.as_deref()), (16, Some("recall failed, operation is forbidden")));
+}
+
+#[test]
+fn times_that_are_none_or_too_far_are_refused() {
+    let mut bench = Bench::new(Compatibility::V5_3);
+    let far = bench.send("orders", "TIMER_DELAY_SEC\u{1}259201\u{2}", b"x");
+    assert_eq!(far.code, 13);
+    assert!(far.remark.unwrap().starts_with("timer message illegal, "));
+    let mut without = Bench::with(|settings| settings.timers.enabled = false);
+    let refused = without.send("orders", "TIMER_DELAY_SEC\u{1}1\u{2}", b"x");
+    let remark = "accurate timer message is not enabled, timerWheelEnable is false";
+    assert_eq!((refused.code, refused.remark.as_deref()), (1, Some(remark)));
     // Before 5.0 nobody knows the property.
     let mut old = Bench::new(Compatibility::V4_9);
     assert_eq!(old.send("orders", "TIMER_DELAY_MS\u{1}5000\u{2}", b"timer").code, 0);

@@ -6,4 +6,5 @@ mod memory;
 mod model;
 mod no_space;
 mod schedule;
+mod timer;
 mod torn;
