@@ -68,6 +68,15 @@ impl Compatibility {
         }
     }
 
+    /// The name of that version.
+    pub(crate) const fn version_name(self) -> &'static str {
+        match self {
+            Self::V4_4 => "V4_4_0",
+            Self::V4_9 => "V4_9_7",
+            Self::V5_3 => "V5_3_3",
+        }
+    }
+
     /// Whether a broker of this version knows the request at all. What it knows and this broker does not serve is
     /// answered 3 in every version.
     const fn knows(self, code: RequestCode) -> bool {
@@ -96,6 +105,51 @@ impl Compatibility {
     /// Whether the broker answers what one topic's settings are (351).
     pub(crate) const fn has_topic_config_request(self) -> bool {
         matches!(self, Self::V5_3)
+    }
+
+    /// Whether the broker lists all producers (328), the topics of a group (343) and its subscriptions (345), and deletes
+    /// old log files when told to (329).
+    pub(crate) const fn has_requests_of_4_9(self) -> bool {
+        !matches!(self, Self::V4_4)
+    }
+
+    /// Whether topics and groups can be created several at once (18, 225).
+    pub(crate) const fn creates_lists(self) -> bool {
+        matches!(self, Self::V5_3)
+    }
+
+    /// Whether texts that describe groups list what came with pop consumption, and what is forbidden.
+    pub(crate) const fn groups_have_attributes(self) -> bool {
+        matches!(self, Self::V5_3)
+    }
+
+    /// Whether the progress of a group says how far it has pulled, and that of a topic how much is put a second.
+    pub(crate) const fn counts_what_is_in_flight(self) -> bool {
+        matches!(self, Self::V5_3)
+    }
+
+    /// Whether a broker can set the offsets of a group itself, without its members.
+    pub(crate) const fn can_reset_on_server(self) -> bool {
+        matches!(self, Self::V5_3)
+    }
+
+    /// Whether a question for entries of a consume queue is answered with the bounds and the entries; 4.4 writes the
+    /// answer before it has looked.
+    pub(crate) const fn shows_consume_queues(self) -> bool {
+        !matches!(self, Self::V4_4)
+    }
+
+    /// Whether some properties are refused when an administrator sets them.
+    pub(crate) const fn protects_properties(self) -> bool {
+        matches!(self, Self::V5_3)
+    }
+
+    /// How the throughput of pulls is called among what a broker says of itself.
+    pub(crate) const fn transferred_key(self) -> &'static str {
+        match self {
+            Self::V4_4 | Self::V4_9 => "getTransferedTps",
+            Self::V5_3 => "getTransferredTps",
+        }
     }
 
     /// Whether there are messages with an arbitrary delay. Before 5.0 their properties mean nothing.

@@ -1,6 +1,10 @@
 //! Writes JSON by hand where Apache's dialect cannot be had from a serializer.
 
+use rocketmq_wire::fastjson;
+use rocketmq_wire::model::DataVersion;
 use serde::Serialize;
+
+use crate::compatibility::Compatibility;
 
 /// Appends a JSON string.
 pub(crate) fn text(out: &mut String, value: &str) {
@@ -29,4 +33,20 @@ pub(crate) fn to_vec(value: &impl Serialize) -> Vec<u8> {
 /// A value of the wire's model as JSON over several lines, for files.
 pub(crate) fn to_string_pretty(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).expect("models can be written as JSON")
+}
+
+/// A value of the wire's model in fastjson's dialect: keys that are numbers or objects stand bare.
+pub(crate) fn to_dialect(value: &impl Serialize) -> Vec<u8> {
+    // As above, and keys that are no text are written as JSON themselves.
+    fastjson::to_vec("answer", value).expect("models can be written in the dialect")
+}
+
+/// The state of a table.
+pub(crate) fn data_version(compatibility: Compatibility, version: DataVersion) -> String {
+    let DataVersion { counter, state_version, timestamp } = version;
+    if compatibility.has_acting_masters() {
+        format!("{{\"counter\":{counter},\"stateVersion\":{state_version},\"timestamp\":{timestamp}}}")
+    } else {
+        format!("{{\"counter\":{counter},\"timestamp\":{timestamp}}}")
+    }
 }

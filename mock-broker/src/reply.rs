@@ -11,6 +11,7 @@ use rocketmq_wire::request::Request;
 use rocketmq_wire::request::group::HeartbeatResponse;
 use rocketmq_wire::request::offset::{OffsetResponse, StoreTimeResponse};
 use rocketmq_wire::request::pull::PullMessageResponse;
+use rocketmq_wire::request::query::QueryMessageResponse;
 use rocketmq_wire::request::registration::{QueryDataVersionResponse, RegisterBrokerResponse};
 use rocketmq_wire::{DecodeError, EncodeError, LanguageCode, RequestCode, ResponseCode, Version};
 
@@ -124,6 +125,11 @@ pub(crate) enum ReplyFields<'a> {
         message_id: Option<String>,
         region: Arc<str>,
     },
+    Queried(QueryMessageResponse),
+    /// One field of text.
+    Text(&'static str, Cow<'a, str>),
+    /// One field that is a number.
+    Number(&'static str, i64),
 }
 
 /// The header of an answer to a send.
@@ -297,6 +303,9 @@ impl EncodeFields for ReplyFields<'_> {
                 }
                 writer.text("MSG_REGION", region);
             }
+            Self::Queried(fields) => fields.encode_fields(writer),
+            Self::Text(name, value) => writer.text(name, value),
+            Self::Number(name, value) => writer.integer(name, *value),
         }
     }
 }

@@ -72,6 +72,9 @@ pub(crate) struct Settings {
     pub(crate) recall_messages: bool,
     /// Whether replies are stored as well as handed on (`storeReplyMessageEnable`). Default true.
     pub(crate) store_replies: bool,
+    /// Whether a broker 5.x sets the offsets of a group itself when told to, or has the members do it
+    /// (`useServerSideResetOffset`). Default true.
+    pub(crate) server_side_reset: bool,
     /// Where the store is; none keeps it in memory.
     pub(crate) store: Option<PathBuf>,
     /// The address put into stored messages and ids when the broker listens on an unspecified one.
@@ -112,6 +115,7 @@ impl Default for Settings {
             timers: TimerConfig::default(),
             recall_messages: false,
             store_replies: true,
+            server_side_reset: true,
             store: None,
             advertised: None,
             topics: Vec::new(),
@@ -195,6 +199,7 @@ impl Settings {
             "messageDelayLevel" => {
                 self.delay_levels = DelayLevels::parse(value).map_err(|error| bad(&error.to_string()))?;
             }
+            "useServerSideResetOffset" => self.server_side_reset = boolean()?,
             "storePathRootDir" => self.store = Some(value.into()),
             "mappedFileSizeCommitLog" | "mapedFileSizeCommitLog" => {
                 self.commit_log_file_size = Some(number(4096, 4 * GIB)? as usize);
@@ -236,6 +241,34 @@ impl Settings {
             _ => return Err(SettingError { property: property.to_owned(), why: Why::NotHonoured }),
         }
         Ok(())
+    }
+
+    /// What is set, by the names that Apache's broker has for it, in alphabetical order.
+    pub(crate) fn properties(&self) -> Vec<(&'static str, String)> {
+        let mut properties = vec![
+            ("autoCreateSubscriptionGroup", self.auto_create_groups.to_string()),
+            ("autoCreateTopicEnable", self.auto_create_topics.to_string()),
+            ("brokerClusterName", self.cluster.clone()),
+            ("brokerName", self.broker_name.clone()),
+            ("defaultTopicQueueNums", self.default_topic_queues.to_string()),
+            ("flushConsumerOffsetInterval", self.save_offsets_every_ms.to_string()),
+            ("longPollingEnable", self.long_polling.to_string()),
+            ("maxMessageSize", self.max_message_size.to_string()),
+            ("messageDelayLevel", self.delay_levels.to_string()),
+            ("notifyConsumerIdsChangedEnable", self.notify_members.to_string()),
+            ("regionId", self.region.clone()),
+            ("shortPollingTimeMills", self.short_polling_ms.to_string()),
+            ("traceOn", self.trace_on.to_string()),
+            ("useServerSideResetOffset", self.server_side_reset.to_string()),
+        ];
+        if let Some(store) = &self.store {
+            properties.push(("storePathRootDir", store.display().to_string()));
+        }
+        if let Some(address) = &self.advertised {
+            properties.push(("brokerIP1", address.clone()));
+        }
+        properties.sort_unstable();
+        properties
     }
 }
 

@@ -10,6 +10,7 @@ use rocketmq_wire::request::Request;
 use rocketmq_wire::{EncodeError, LanguageCode};
 
 use super::Broker;
+use super::admin::Relay;
 use super::replies::PushedReply;
 use crate::clock::Now;
 use crate::reply::{Command, ConnectionId, Effect, Peer};
@@ -19,6 +20,10 @@ use crate::reply::{Command, ConnectionId, Effect, Peer};
 pub(super) enum Purpose {
     /// A reply was handed to the client that waits for it.
     Reply(PushedReply),
+    /// Somebody's request was passed on to the client.
+    Relay(Relay),
+    /// The client was asked where it is, as one of several.
+    Status { survey: u64, client_id: String },
 }
 
 /// How a question ended.
@@ -30,6 +35,8 @@ pub(super) enum ClientAnswer {
         code: i32,
         /// The remark.
         remark: Option<String>,
+        /// The body.
+        body: Bytes,
     },
     /// Nothing came in time.
     TimedOut,
@@ -139,7 +146,8 @@ impl Broker {
         if let Some(asked) = self.calls.asked.remove(&opaque) {
             let head = &answer.header.head;
             let remark = head.remark.as_deref().map(str::to_owned);
-            self.answered(asked.purpose, ClientAnswer::Answered { code: head.code, remark });
+            let body = Bytes::copy_from_slice(answer.body);
+            self.answered(asked.purpose, ClientAnswer::Answered { code: head.code, remark, body });
         }
     }
 
@@ -160,6 +168,8 @@ impl Broker {
     fn answered(&mut self, purpose: Purpose, answer: ClientAnswer) {
         match purpose {
             Purpose::Reply(pushed) => self.reply_pushed(pushed, &answer),
+            Purpose::Relay(relay) => self.relay_answered(relay, answer),
+            Purpose::Status { survey, client_id } => self.status_answered(survey, client_id, answer),
         }
     }
 }

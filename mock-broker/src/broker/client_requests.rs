@@ -21,8 +21,14 @@ impl Broker {
         command: &Command<'a>,
     ) -> Result<Outcome<'a>, DecodeError> {
         let data: HeartbeatData = fastjson::from_slice("heartbeat", command.body)?;
-        let member =
-            Member { client_id: data.client_id, serialize_type: command.serialize_type, last_seen: now.session };
+        let member = Member {
+            client_id: data.client_id,
+            serialize_type: command.serialize_type,
+            address: peer.address,
+            language: command.header.head.language,
+            version: command.header.head.version,
+            last_seen: now.session,
+        };
         // A heartbeat without subscriptions is enough for a client that is known with them.
         let short = data.without_sub && self.compatibility.understands_short_heartbeats();
         let mut wants_subscriptions = !short;

@@ -1,10 +1,12 @@
 //! Who is online: the members of consumer groups and of producer groups, by what their heartbeats said.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use rocketmq_wire::header::SerializeType;
 use rocketmq_wire::model::{ConsumerData, SubscriptionData, model};
+use rocketmq_wire::{LanguageCode, Version};
 
 use crate::reply::ConnectionId;
 
@@ -16,6 +18,9 @@ const LIFETIME: Duration = Duration::from_secs(120);
 pub(crate) struct Member {
     pub(crate) client_id: String,
     pub(crate) serialize_type: SerializeType,
+    pub(crate) address: SocketAddr,
+    pub(crate) language: LanguageCode,
+    pub(crate) version: Version,
     /// Session time of the latest heartbeat.
     pub(crate) last_seen: Duration,
 }
@@ -26,9 +31,38 @@ pub(crate) struct ConsumerGroup {
     members: BTreeMap<ConnectionId, Member>,
     subscriptions: HashMap<String, SubscriptionData>,
     message_model: String,
+    consume_type: String,
+    consume_from_where: String,
 }
 
 impl ConsumerGroup {
+    /// The members, in the order in which they came.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (ConnectionId, &Member)> {
+        self.members.iter().map(|(&connection, member)| (connection, member))
+    }
+
+    /// All subscriptions, by topic.
+    pub(crate) fn subscriptions(&self) -> BTreeMap<String, SubscriptionData> {
+        self.subscriptions.iter().map(|(topic, data)| (topic.clone(), data.clone())).collect()
+    }
+
+    /// Whether the group subscribes to something, but not to that topic.
+    pub(crate) fn ignores(&self, topic: &str) -> bool {
+        !self.subscriptions.is_empty() && !self.subscriptions.contains_key(topic)
+    }
+
+    pub(crate) fn message_model(&self) -> &str {
+        &self.message_model
+    }
+
+    pub(crate) fn consume_type(&self) -> &str {
+        &self.consume_type
+    }
+
+    pub(crate) fn consume_from_where(&self) -> &str {
+        &self.consume_from_where
+    }
+
     pub(crate) fn subscription(&self, topic: &str) -> Option<&SubscriptionData> {
         self.subscriptions.get(topic)
     }
@@ -80,6 +114,8 @@ impl Clients {
     pub(crate) fn register_consumer(&mut self, connection: ConnectionId, member: Member, data: ConsumerData) -> bool {
         let group = self.consumers.entry(data.group_name).or_default();
         group.message_model = data.message_model;
+        group.consume_type = data.consume_type;
+        group.consume_from_where = data.consume_from_where;
         let is_new = group.members.insert(connection, member).is_none();
         group.update_subscriptions(data.subscription_data_set) || is_new
     }
@@ -110,6 +146,22 @@ impl Clients {
     pub(crate) fn producer_client(&self, client_id: &str) -> Option<(ConnectionId, SerializeType)> {
         let mut members = self.producers.values().flatten().filter(|(_, member)| member.client_id == client_id);
         members.next().map(|(&connection, member)| (connection, member.serialize_type))
+    }
+
+    /// The members of a producer group, if somebody is online of it.
+    pub(crate) fn producer_group(&self, group: &str) -> Option<impl Iterator<Item = &Member>> {
+        self.producers.get(group).map(BTreeMap::values)
+    }
+
+    /// All producer groups with their members, by name.
+    pub(crate) fn producer_groups(&self) -> BTreeMap<&str, Vec<&Member>> {
+        self.producers.iter().map(|(group, members)| (group.as_str(), members.values().collect())).collect()
+    }
+
+    /// The consumer groups that subscribe to a topic, by name.
+    pub(crate) fn groups_of_topic(&self, topic: &str) -> BTreeSet<&str> {
+        let groups = self.consumers.iter().filter(|(_, group)| group.subscriptions.contains_key(topic));
+        groups.map(|(name, _)| name.as_str()).collect()
     }
 
     /// Takes a connection out of a producer group.
@@ -176,6 +228,9 @@ mod tests {
         Member {
             client_id: client_id.to_owned(),
             serialize_type: SerializeType::Json,
+            address: ([127, 0, 0, 1], 4711).into(),
+            language: LanguageCode::JAVA,
+            version: Version::V5_3_3,
             last_seen: Duration::from_secs(seconds),
         }
     }

@@ -12,6 +12,10 @@ use crate::store::{ConfigFile, StoreError};
 #[derive(Debug)]
 pub(crate) struct ConsumerOffsets {
     groups: HashMap<String, HashMap<String, BTreeMap<i32, i64>>>,
+    /// Offsets that an administrator set and no consumer has taken over: the next pull is sent there.
+    resets: HashMap<String, HashMap<String, BTreeMap<i32, i64>>>,
+    /// How far each group has pulled, which is more than it has consumed.
+    pulled: HashMap<String, HashMap<String, BTreeMap<i32, i64>>>,
     changed: bool,
     file: ConfigFile,
 }
@@ -32,7 +36,13 @@ impl ConsumerOffsets {
     pub(crate) fn load(file: ConfigFile) -> Result<Self, StoreError> {
         let saved: Saved =
             file.load(|text| fastjson::from_slice("consumer offsets", text.as_bytes()))?.unwrap_or_default();
-        let mut offsets = ConsumerOffsets { groups: HashMap::new(), changed: false, file };
+        let mut offsets = ConsumerOffsets {
+            groups: HashMap::new(),
+            resets: HashMap::new(),
+            pulled: HashMap::new(),
+            changed: false,
+            file,
+        };
         for (key, queues) in saved.offset_table {
             // Keys of three parts belong to broadcasting clients of proxies.
             if let Some((topic, group)) = key.split_once('@')
@@ -49,16 +59,111 @@ impl ConsumerOffsets {
         self.groups.get(group)?.get(topic)?.get(&queue_id).copied()
     }
 
+    /// How far a group has pulled a queue since the broker was started.
+    pub(crate) fn pulled(&self, group: &str, topic: &str, queue_id: i32) -> Option<i64> {
+        self.pulled.get(group)?.get(topic)?.get(&queue_id).copied()
+    }
+
+    /// Notes how far a group has pulled a queue.
+    pub(crate) fn set_pulled(&mut self, group: &str, topic: &str, queue_id: i32, offset: i64) {
+        store(&mut self.pulled, group, topic, queue_id, offset);
+    }
+
     /// Stores an offset, be it smaller than before or not.
     pub(crate) fn set(&mut self, group: &str, topic: &str, queue_id: i32, offset: i64) {
         self.changed = true;
-        // No text is copied but for the first offset of a group or topic.
-        if let Some(queues) = self.groups.get_mut(group).and_then(|topics| topics.get_mut(topic)) {
-            queues.insert(queue_id, offset);
-            return;
-        }
-        let topics = self.groups.entry(group.to_owned()).or_default();
+        store(&mut self.groups, group, topic, queue_id, offset);
+    }
+
+    /// Stores an offset and notes that the next pull of the queue is to be sent there.
+    pub(crate) fn reset(&mut self, group: &str, topic: &str, queue_id: i32, offset: i64) {
+        self.set(group, topic, queue_id, offset);
+        let topics = self.resets.entry(group.to_owned()).or_default();
         topics.entry(topic.to_owned()).or_default().insert(queue_id, offset);
+    }
+
+    /// Whether an offset was reset that no pull has been sent to yet.
+    pub(crate) fn is_reset(&self, group: &str, topic: &str, queue_id: i32) -> bool {
+        !self.resets.is_empty() && self.pending(group, topic, queue_id).is_some()
+    }
+
+    fn pending(&self, group: &str, topic: &str, queue_id: i32) -> Option<i64> {
+        self.resets.get(group)?.get(topic)?.get(&queue_id).copied()
+    }
+
+    /// Takes the offset that a pull is to be sent to.
+    #[inline]
+    pub(crate) fn take_reset(&mut self, group: &str, topic: &str, queue_id: i32) -> Option<i64> {
+        if self.resets.is_empty() {
+            return None;
+        }
+        let topics = self.resets.get_mut(group)?;
+        let queues = topics.get_mut(topic)?;
+        let offset = queues.remove(&queue_id);
+        if queues.is_empty() {
+            topics.remove(topic);
+            if topics.is_empty() {
+                self.resets.remove(group);
+            }
+        }
+        offset
+    }
+
+    /// The offsets of a group in a topic, by queue.
+    pub(crate) fn of_topic(&self, group: &str, topic: &str) -> Option<&BTreeMap<i32, i64>> {
+        self.groups.get(group)?.get(topic)
+    }
+
+    /// The topics that a group has offsets for, in alphabetical order.
+    pub(crate) fn topics_of(&self, group: &str) -> Vec<String> {
+        let mut topics: Vec<_> = self.groups.get(group).into_iter().flat_map(|topics| topics.keys().cloned()).collect();
+        topics.sort_unstable();
+        topics
+    }
+
+    /// The groups that have offsets for a topic, in alphabetical order.
+    pub(crate) fn groups_of(&self, topic: &str) -> Vec<&str> {
+        let with_topic = self.groups.iter().filter(|(_, topics)| topics.contains_key(topic));
+        let mut groups: Vec<_> = with_topic.map(|(group, _)| group.as_str()).collect();
+        groups.sort_unstable();
+        groups
+    }
+
+    /// Gives a group the offsets that another has in a topic.
+    pub(crate) fn copy(&mut self, from: &str, to: &str, topic: &str) {
+        let Some(queues) = self.of_topic(from, topic).cloned() else { return };
+        self.groups.entry(to.to_owned()).or_default().insert(topic.to_owned(), queues);
+        self.changed = true;
+    }
+
+    /// Forgets all offsets of a group.
+    pub(crate) fn remove_group(&mut self, group: &str) {
+        self.changed |= self.groups.remove(group).is_some();
+        self.resets.remove(group);
+        self.pulled.remove(group);
+    }
+
+    /// Forgets the offsets of all groups for a topic.
+    pub(crate) fn remove_topic(&mut self, topic: &str) {
+        for topics in self.groups.values_mut() {
+            self.changed |= topics.remove(topic).is_some();
+        }
+        self.groups.retain(|_, topics| !topics.is_empty());
+        for topics in self.resets.values_mut().chain(self.pulled.values_mut()) {
+            topics.remove(topic);
+        }
+        self.resets.retain(|_, topics| !topics.is_empty());
+    }
+
+    /// All offsets: `topic@group` to queue to offset.
+    pub(crate) fn table(&self) -> BTreeMap<String, &BTreeMap<i32, i64>> {
+        let topics = self.groups.iter().flat_map(|(group, topics)| topics.iter().map(move |topic| (group, topic)));
+        topics.map(|(group, (topic, queues))| (format!("{topic}@{group}"), queues)).collect()
+    }
+
+    /// The topics of each group.
+    pub(crate) fn topics_by_group(&self) -> BTreeMap<&str, Vec<String>> {
+        self.groups.keys().map(|group| (group.as_str(), self.topics_of(group))).collect()
     }
 
     /// Saves the offsets if some changed since they were last saved.
@@ -73,14 +178,8 @@ impl ConsumerOffsets {
 
     /// As Apache's broker writes them: sorted, and queue ids without quotes.
     fn to_text(&self) -> String {
-        let mut sorted = BTreeMap::new();
-        for (group, topics) in &self.groups {
-            for (topic, queues) in topics {
-                sorted.insert(format!("{topic}@{group}"), queues);
-            }
-        }
         let mut out = String::from("{\n\t\"offsetTable\":{");
-        for (index, (key, queues)) in sorted.into_iter().enumerate() {
+        for (index, (key, queues)) in self.table().into_iter().enumerate() {
             out.push_str(if index == 0 { "\n\t\t" } else { ",\n\t\t" });
             crate::json::text(&mut out, &key);
             out.push_str(":{");
@@ -95,10 +194,58 @@ impl ConsumerOffsets {
     }
 }
 
+/// Enters an offset. No text is copied but for the first offset of a group or topic.
+fn store(
+    groups: &mut HashMap<String, HashMap<String, BTreeMap<i32, i64>>>,
+    group: &str,
+    topic: &str,
+    queue_id: i32,
+    offset: i64,
+) {
+    if let Some(queues) = groups.get_mut(group).and_then(|topics| topics.get_mut(topic)) {
+        queues.insert(queue_id, offset);
+        return;
+    }
+    let topics = groups.entry(group.to_owned()).or_default();
+    topics.entry(topic.to_owned()).or_default().insert(queue_id, offset);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::{Store, StoreConfig};
+
+    fn in_memory() -> ConsumerOffsets {
+        let store = Store::memory(StoreConfig::memory());
+        ConsumerOffsets::load(store.config_file("consumerOffset.json")).unwrap()
+    }
+
+    #[test]
+    fn a_reset_is_taken_once() {
+        let mut offsets = in_memory();
+        offsets.set("g", "t", 0, 9);
+        offsets.reset("g", "t", 0, 4);
+        offsets.reset("g", "t", 1, 5);
+        assert_eq!(offsets.get("g", "t", 0), Some(4));
+        assert!(offsets.is_reset("g", "t", 0) && !offsets.is_reset("h", "t", 0));
+        assert_eq!((offsets.take_reset("g", "t", 0), offsets.take_reset("g", "t", 0)), (Some(4), None));
+        assert_eq!((offsets.take_reset("g", "t", 1), offsets.resets.len()), (Some(5), 0));
+    }
+
+    #[test]
+    fn groups_and_topics_are_copied_listed_and_forgotten() {
+        let mut offsets = in_memory();
+        offsets.set("g", "t", 0, 9);
+        offsets.set("g", "u", 0, 1);
+        offsets.copy("g", "h", "t");
+        offsets.copy("g", "h", "none");
+        assert_eq!((offsets.topics_of("g"), offsets.topics_of("h")), (vec!["t".into(), "u".into()], vec!["t".into()]));
+        assert_eq!(offsets.groups_of("t"), ["g", "h"]);
+        offsets.remove_topic("t");
+        assert_eq!((offsets.groups_of("t").len(), offsets.topics_by_group().len()), (0, 1));
+        offsets.remove_group("g");
+        assert_eq!(offsets.table().len(), 0);
+    }
 
     #[test]
     fn offsets_survive_in_apache_s_form() {

@@ -3,10 +3,12 @@
 //! One file for each family of requests. Nothing here waits, sleeps, reads a clock or knows a socket: time comes as
 //! an argument, and what has to happen outside is left in [`Broker::take_effects`].
 
+mod admin;
 mod client_calls;
 mod client_requests;
 mod clients;
 mod consumer_offsets;
+mod counters;
 mod durability;
 mod groups;
 mod held_pulls;
@@ -34,7 +36,7 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rocketmq_wire::message::{StoredMessage, UniqueIdFactory, names};
-use rocketmq_wire::model::{TopicConfig, TopicConfigTable};
+use rocketmq_wire::model::{DataVersion, TopicConfig, TopicConfigTable};
 use rocketmq_wire::{DecodeError, RequestCode};
 
 use crate::clock::Now;
@@ -42,9 +44,11 @@ use crate::compatibility::Compatibility;
 use crate::reply::{Command, ConnectionId, Effect, Outcome, Peer, Reply};
 use crate::settings::Settings;
 use crate::store::{Arrival, Store, StoreConfig, StoreError};
+use admin::Surveys;
 use client_calls::ClientCalls;
 use clients::Clients;
 use consumer_offsets::ConsumerOffsets;
+use counters::{Counters, SAMPLE_INTERVAL};
 use durability::Durability;
 use groups::Groups;
 use held_pulls::{HeldPulls, SCAN_INTERVAL};
@@ -77,7 +81,9 @@ pub(crate) struct Broker {
     groups: Groups,
     clients: Clients,
     calls: ClientCalls,
+    surveys: Surveys,
     offsets: ConsumerOffsets,
+    counters: Counters,
     locks: QueueLocks,
     held: HeldPulls,
     durability: Durability,
@@ -96,6 +102,12 @@ pub(crate) struct Broker {
     next_transaction_check: i64,
     /// Which producer of a group is asked next.
     next_checked_producer: usize,
+    next_sample: Duration,
+    /// When the broker was started, and where its log ended then.
+    started: Now,
+    log_end_at_start: u64,
+    /// The state of the properties, as an administrator changed them.
+    config_version: DataVersion,
     /// Set while messages wait for space in a queue.
     retry_dispatch_at: Option<Duration>,
     /// Set when something is due that was not before.
@@ -125,7 +137,9 @@ impl Broker {
             groups,
             clients: Clients::default(),
             calls: ClientCalls::default(),
+            surveys: Surveys::default(),
             offsets,
+            counters: Counters::new(&store),
             locks: QueueLocks::default(),
             held: HeldPulls::default(),
             durability: Durability::new(&settings),
@@ -141,6 +155,10 @@ impl Broker {
             next_index: now.session + INDEX_SOON,
             next_transaction_check: now.message_ms.saturating_add(settings.transaction_check_interval_ms()),
             next_checked_producer: 0,
+            next_sample: now.session + SAMPLE_INTERVAL,
+            started: now,
+            log_end_at_start: store.max_physical_offset(),
+            config_version: DataVersion { timestamp: now.message_ms, ..DataVersion::default() },
             retry_dispatch_at: None,
             timers_changed: false,
             store,
@@ -180,13 +198,16 @@ impl Broker {
             RequestCode::GET_TOPIC_CONFIG if self.compatibility.has_topic_config_request() => {
                 self.topic_config(command)
             }
-            code => {
-                tracing::warn!(%code, peer = %peer.address, "request to the broker that is not served");
-                if self.compatibility.broker_ignores(code) {
-                    return Outcome::Silent;
+            code => match self.admin(now, peer, command) {
+                Some(handled) => handled,
+                None => {
+                    tracing::warn!(%code, peer = %peer.address, "request to the broker that is not served");
+                    if self.compatibility.broker_ignores(code) {
+                        return Outcome::Silent;
+                    }
+                    Ok(Reply::not_supported(code).into())
                 }
-                Ok(Reply::not_supported(code).into())
-            }
+            },
         };
         let outcome = outcome.unwrap_or_else(|error: DecodeError| {
             tracing::warn!(code = %command.code(), peer = %peer.address, %error, "request that cannot be read");
@@ -254,6 +275,10 @@ impl Broker {
             self.next_offset_save = now.session + Duration::from_millis(self.settings.save_offsets_every_ms);
             self.offsets.save();
         }
+        if self.next_sample <= now.session {
+            self.next_sample = now.session + SAMPLE_INTERVAL;
+            self.counters.sample(now.session, &self.store);
+        }
         if self.next_progress_save <= now.session {
             self.next_progress_save = now.session + SAVE_PROGRESS_INTERVAL;
             if let Err(error) = self.store.save_delivery_progress(now.message_ms) {
@@ -283,7 +308,8 @@ impl Broker {
 
     /// When [`tick`](Self::tick) has to be called next for the sake of session time.
     pub(crate) fn next_session_event(&self) -> Duration {
-        let fixed = self.next_client_scan.min(self.next_offset_save).min(self.next_progress_save);
+        let saves = self.next_offset_save.min(self.next_progress_save);
+        let fixed = self.next_client_scan.min(saves).min(self.next_sample);
         let fixed = if self.store.index_behind() > 0 { fixed.min(self.next_index) } else { fixed };
         let fixed = self.durability.next_deadline().map_or(fixed, |deadline| fixed.min(deadline));
         let scan = if self.held.is_empty() { fixed } else { fixed.min(self.next_hold_scan) };
@@ -372,6 +398,7 @@ impl Broker {
     pub(crate) fn forget_sessions(&mut self) {
         self.clients = Clients::default();
         self.calls = ClientCalls::default();
+        self.surveys = Surveys::default();
         self.locks = QueueLocks::default();
         self.held = HeldPulls::default();
         self.durability = Durability::new(&self.settings);

@@ -27,6 +27,11 @@ impl Broker {
                 return Ok(Reply::new(code).remark(remark).fields(ReplyFields::Empty).into());
             }
         }
+        if self.offsets.is_reset(group, topic, request.queue_id) {
+            // What a consumer has done before it was sent elsewhere no longer counts.
+            let ignored = Reply::success().remark("Offset has been previously reset");
+            return Ok(ignored.fields(ReplyFields::Empty).into());
+        }
         self.offsets.set(group, topic, request.queue_id, request.commit_offset);
         Ok(Reply::success().fields(ReplyFields::Empty).into())
     }

@@ -119,6 +119,10 @@ impl Broker {
         if first_try && request.sys_flag & pull_flag::COMMIT_OFFSET != 0 {
             self.offsets.set(&request.consumer_group, &request.topic, request.queue_id, request.commit_offset);
         }
+        let reset = self.offsets.take_reset(&request.consumer_group, &request.topic, request.queue_id);
+        if let Some(offset) = reset {
+            return Pulled::Answer(self.send_to_reset_offset(request, offset));
+        }
         let max_count = usize::try_from(request.max_message_count).unwrap_or(0);
         let max_bytes =
             request.max_message_bytes.and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
@@ -138,7 +142,23 @@ impl Broker {
         if code == ResponseCode::PULL_NOT_FOUND && first_try && may_wait && self.held.has_room() {
             return Pulled::Wait(filter);
         }
-        Pulled::Answer(self.pull_answer(code, found))
+        self.offsets.set_pulled(
+            &request.consumer_group,
+            &request.topic,
+            request.queue_id,
+            found.next_begin_offset as i64,
+        );
+        if !found.messages.is_empty() {
+            self.counters.got(&request.consumer_group, &request.topic, found.messages.len());
+        }
+        Pulled::Answer(self.pull_answer(code, found.status.name(), found))
+    }
+
+    /// The answer to the first pull after an administrator set the group's offset.
+    fn send_to_reset_offset(&self, request: &PullMessageRequest<'_>, offset: i64) -> Reply<'static> {
+        let mut found = self.store.get(&request.topic, request.queue_id, 0, 0, 0, &|_| false);
+        found.next_begin_offset = u64::try_from(offset).unwrap_or(0);
+        self.pull_answer(ResponseCode::PULL_OFFSET_MOVED, "OFFSET_RESET", found)
     }
 
     /// A negative offset is before the beginning of any queue.
@@ -151,7 +171,7 @@ impl Broker {
         found
     }
 
-    fn pull_answer(&self, code: ResponseCode, found: GetOutcome) -> Reply<'static> {
+    fn pull_answer(&self, code: ResponseCode, status: &'static str, found: GetOutcome) -> Reply<'static> {
         let flags = self.compatibility.pull_answers_flags().then_some(0);
         let fields = PullMessageResponse {
             suggest_which_broker_id: 0,
@@ -163,7 +183,7 @@ impl Broker {
             group_sys_flag: flags,
             forbidden_type: None,
         };
-        let mut reply = Reply::new(code).remark(found.status.name()).fields(ReplyFields::Pulled(fields));
+        let mut reply = Reply::new(code).remark(status).fields(ReplyFields::Pulled(fields));
         if code == ResponseCode::SUCCESS {
             reply.body = ReplyBody::Records(found.messages);
         }

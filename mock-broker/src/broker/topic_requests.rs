@@ -10,6 +10,7 @@ use rocketmq_wire::{DecodeError, ResponseCode};
 
 use super::Broker;
 use crate::clock::Now;
+use crate::compatibility::Compatibility;
 use crate::reply::{Command, Outcome, Reply};
 
 impl Broker {
@@ -17,15 +18,8 @@ impl Broker {
     pub(super) fn create_topic<'a>(&mut self, now: Now, command: &Command<'a>) -> Result<Outcome<'a>, DecodeError> {
         let request = CreateTopicRequest::decode_fields(command.header.fields)?;
         let topic: &str = &request.topic;
-        let invalid = |remark: String| Reply::new(self.compatibility.invalid_argument()).remark(remark).into();
-        if self.compatibility.checks_topic_names()
-            && let Err(remark) = check_topic(topic, names::MAX_TOPIC_LENGTH)
-        {
-            return Ok(invalid(remark));
-        }
-        let is_system = names::is_system_topic(topic) || topic == names::reply_topic(&self.settings.cluster);
-        if self.compatibility.protects_system_topics() && is_system {
-            return Ok(invalid(format!("The topic[{topic}] is conflict with system topic.")));
+        if let Some(refusal) = self.refuse_topic_name(topic) {
+            return Ok(refusal.into());
         }
         let mut attributes = self.topics.get(topic).map(|known| known.attributes.clone()).unwrap_or_default();
         for change in request.attributes.as_deref().unwrap_or_default().split(',') {
@@ -55,11 +49,30 @@ impl Broker {
         Ok(reply.into())
     }
 
+    /// Why an administrator may not set a topic of that name, if that is so.
+    pub(super) fn refuse_topic_name(&self, topic: &str) -> Option<Reply<'static>> {
+        let invalid = |remark: String| Some(Reply::new(self.compatibility.invalid_argument()).remark(remark));
+        if self.compatibility.checks_topic_names()
+            && let Err(remark) = check_topic(topic, names::MAX_TOPIC_LENGTH)
+        {
+            return invalid(remark);
+        }
+        if self.compatibility.protects_system_topics() && self.is_system_topic(topic) {
+            return invalid(format!("The topic[{topic}] is conflict with system topic."));
+        }
+        None
+    }
+
+    /// Whether a topic belongs to the system or to this broker.
+    pub(super) fn is_system_topic(&self, topic: &str) -> bool {
+        names::is_system_topic(topic) || topic == names::reply_topic(&self.settings.cluster)
+    }
+
     /// Says what the settings of a topic are.
     pub(super) fn topic_config<'a>(&mut self, command: &Command<'a>) -> Result<Outcome<'a>, DecodeError> {
         let topic = command.header.fields.get("topic").ok_or(DecodeError::MissingField("topic"))?;
         Ok(match self.topics.get(&topic) {
-            Some(config) => Reply::success().body(to_text(config)),
+            Some(config) => Reply::success().body(to_text(config, self.compatibility)),
             None => {
                 let remark = format!("No topic in this broker. topic: {topic}");
                 Reply::new(ResponseCode::TOPIC_NOT_EXIST).remark(remark)
@@ -69,21 +82,25 @@ impl Broker {
     }
 }
 
-/// The settings of a topic as 5.x writes them, attributes first even if there are none.
-fn to_text(config: &TopicConfig) -> String {
-    let mut out = String::from("{\"attributes\":{");
-    for (index, (key, value)) in config.attributes.iter().enumerate() {
-        if index > 0 {
-            out.push(',');
+/// The settings of a topic; 5.x writes attributes first even if there are none.
+pub(super) fn to_text(config: &TopicConfig, compatibility: Compatibility) -> String {
+    let mut out = String::from("{");
+    if compatibility.topics_have_attributes() {
+        out.push_str("\"attributes\":{");
+        for (index, (key, value)) in config.attributes.iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            crate::json::text(&mut out, key);
+            out.push(':');
+            crate::json::text(&mut out, value);
         }
-        crate::json::text(&mut out, key);
-        out.push(':');
-        crate::json::text(&mut out, value);
+        out.push_str("},");
     }
     // Writing to a string cannot fail.
     let _ = write!(
         out,
-        "}},\"order\":{},\"perm\":{},\"readQueueNums\":{},\"topicFilterType\":",
+        "\"order\":{},\"perm\":{},\"readQueueNums\":{},\"topicFilterType\":",
         config.order, config.perm, config.read_queue_nums
     );
     crate::json::text(&mut out, &config.topic_filter_type);
@@ -99,7 +116,7 @@ pub(super) fn check_sent_topic(topic: &str) -> Result<(), String> {
     check_topic(topic, if made_from_group { names::MAX_RETRY_TOPIC_LENGTH } else { names::MAX_TOPIC_LENGTH })
 }
 
-fn check_topic(topic: &str, limit: usize) -> Result<(), String> {
+pub(super) fn check_topic(topic: &str, limit: usize) -> Result<(), String> {
     names::check(topic, limit).map_err(|error| match error {
         NameError::Blank => "The specified topic is blank.".to_owned(),
         NameError::IllegalCharacter(_) => {

@@ -63,6 +63,27 @@ impl Topics {
         self.save();
     }
 
+    /// Deletes a topic.
+    pub(crate) fn remove(&mut self, topic: &str, now_ms: i64) {
+        if self.table.remove(topic).is_none() {
+            return;
+        }
+        tracing::info!(topic, "topic deleted");
+        self.unregistered.retain(|name| name != topic);
+        self.data_version.counter += 1;
+        self.data_version.timestamp = now_ms;
+        self.save();
+    }
+
+    /// Sets whether sends create topics by the default topic.
+    pub(crate) fn set_auto_create(&mut self, auto_create: bool, default_queues: i32, now_ms: i64) {
+        // Apache keeps the topic, and ignores that others may inherit from it.
+        let perm = perm::READ | perm::WRITE | if auto_create { perm::INHERIT } else { 0 };
+        if auto_create || self.table.contains_key(names::DEFAULT_TOPIC) {
+            self.set(config(names::DEFAULT_TOPIC, default_queues, perm), now_ms);
+        }
+    }
+
     /// Creates a topic of the broker's own making if it does not exist, and returns it.
     pub(crate) fn get_or_create(&mut self, topic: &str, queues: i32, perm: i32, now_ms: i64) -> &TopicConfig {
         if !self.table.contains_key(topic) {

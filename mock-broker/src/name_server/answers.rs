@@ -4,15 +4,21 @@
 
 use std::fmt::Write;
 
-use rocketmq_wire::model::{DataVersion, TopicList};
+use rocketmq_wire::model::TopicList;
 
 use super::route_table::{BrokerGroup, RouteTable};
 use crate::compatibility::Compatibility;
 use crate::json::{array, text};
 
 /// The route of a topic; none if no broker has it. `quoted` asks for standard JSON, in which numbers that are keys
-/// stand in quotes.
-pub(super) fn route(compatibility: Compatibility, routes: &RouteTable, topic: &str, quoted: bool) -> Option<String> {
+/// stand in quotes. `fixed` are the queues of an ordered topic.
+pub(super) fn route(
+    compatibility: Compatibility,
+    routes: &RouteTable,
+    topic: &str,
+    fixed: Option<&str>,
+    quoted: bool,
+) -> Option<String> {
     let queues = routes.queues(topic)?;
     let mut out = String::from("{\"brokerDatas\":");
     array(
@@ -22,7 +28,12 @@ pub(super) fn route(compatibility: Compatibility, routes: &RouteTable, topic: &s
             broker(compatibility, out, name, group, quoted);
         },
     );
-    out.push_str(",\"filterServerTable\":{},\"queueDatas\":");
+    out.push_str(",\"filterServerTable\":{}");
+    if let Some(fixed) = fixed {
+        out.push_str(",\"orderTopicConf\":");
+        text(&mut out, fixed);
+    }
+    out.push_str(",\"queueDatas\":");
     array(&mut out, queues.values(), |out, queue| {
         out.push_str("{\"brokerName\":");
         text(out, &queue.broker_name);
@@ -68,16 +79,6 @@ pub(super) fn cluster(compatibility: Compatibility, routes: &RouteTable) -> Stri
 pub(super) fn topic_list(routes: &RouteTable) -> Vec<u8> {
     let list = TopicList { broker_addr: None, topic_list: routes.topics().map(str::to_owned).collect() };
     crate::json::to_vec(&list)
-}
-
-/// The state of a broker's topics.
-pub(super) fn data_version(compatibility: Compatibility, version: DataVersion) -> String {
-    let DataVersion { counter, state_version, timestamp } = version;
-    if compatibility.has_acting_masters() {
-        format!("{{\"counter\":{counter},\"stateVersion\":{state_version},\"timestamp\":{timestamp}}}")
-    } else {
-        format!("{{\"counter\":{counter},\"timestamp\":{timestamp}}}")
-    }
 }
 
 fn broker(compatibility: Compatibility, out: &mut String, name: &str, group: &BrokerGroup, quoted: bool) {

@@ -1,5 +1,6 @@
 //! The name server: which brokers there are, and where each topic is.
 
+mod admin;
 mod answers;
 mod compressed_registration;
 mod route_table;
@@ -20,6 +21,7 @@ use rocketmq_wire::{DecodeError, RequestCode, ResponseCode, fastjson};
 
 use crate::compatibility::Compatibility;
 use crate::reply::{Command, ConnectionId, Outcome, Peer, Reply, ReplyFields};
+use admin::KeyValues;
 pub(crate) use route_table::{BrokerIdentity, Lifetime, RouteTable};
 
 /// How long a registration lasts without another one.
@@ -30,11 +32,19 @@ const REGISTRATION_LIFETIME: Duration = Duration::from_secs(120);
 pub(crate) struct NameServer {
     compatibility: Compatibility,
     routes: RouteTable,
+    key_values: KeyValues,
+    /// Whether routes say which topics have fixed queues (`orderMessageEnable`).
+    serves_ordered_topics: bool,
 }
 
 impl NameServer {
     pub(crate) fn new(compatibility: Compatibility) -> Self {
-        NameServer { compatibility, routes: RouteTable::default() }
+        NameServer {
+            compatibility,
+            routes: RouteTable::default(),
+            key_values: KeyValues::default(),
+            serves_ordered_topics: false,
+        }
     }
 
     /// The routes, for the broker in the same process to register in.
@@ -56,6 +66,9 @@ impl NameServer {
             RequestCode::UNREGISTER_BROKER => self.unregister(command),
             RequestCode::QUERY_DATA_VERSION => self.query_data_version(now, command),
             code => {
+                if let Some(answer) = self.admin(command) {
+                    return answer.unwrap_or_else(|error| Reply::undecodable(&error)).into();
+                }
                 tracing::warn!(%code, peer = %peer.address, "request to the name server that is not served");
                 if self.compatibility.name_server_ignores(code) {
                     return Outcome::Silent;
@@ -85,7 +98,8 @@ impl NameServer {
             Err(error) => return Err(error),
         };
         let quoted = self.compatibility.quotes_route_keys(command.header.head.version, standard_only);
-        Ok(match answers::route(self.compatibility, &self.routes, &topic, quoted) {
+        let fixed = self.key_values.value(admin::ORDERED_TOPICS, &topic).filter(|_| self.serves_ordered_topics);
+        Ok(match answers::route(self.compatibility, &self.routes, &topic, fixed, quoted) {
             Some(body) => Reply::success().body(body),
             None => Reply::new(ResponseCode::TOPIC_NOT_EXIST).remark(format!(
                 "No topic route info in name server for the topic: {topic}{}",
@@ -139,7 +153,11 @@ impl NameServer {
             },
             None => RegisterBrokerResponse::default(),
         };
-        Ok(Reply::success().fields(ReplyFields::Registered(fields)))
+        let reply = Reply::success().fields(ReplyFields::Registered(fields));
+        Ok(match self.key_values.list(admin::ORDERED_TOPICS) {
+            Some(ordered) => reply.body(ordered),
+            None => reply,
+        })
     }
 
     fn unregister<'a>(&mut self, command: &Command<'a>) -> Result<Reply<'a>, DecodeError> {
@@ -158,7 +176,7 @@ impl NameServer {
         }
         let reply = Reply::success().fields(ReplyFields::DataVersion(QueryDataVersionResponse { changed }));
         Ok(match recorded {
-            Some(version) => reply.body(answers::data_version(self.compatibility, version)),
+            Some(version) => reply.body(crate::json::data_version(self.compatibility, version)),
             None => reply,
         })
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rocketmq_wire::model::{DataVersion, QueueData, TopicConfig, TopicConfigTable};
+use rocketmq_wire::model::{DataVersion, QueueData, TopicConfig, TopicConfigTable, perm};
 
 use crate::reply::ConnectionId;
 
@@ -193,6 +193,35 @@ impl RouteTable {
     /// The queues of a topic by broker name.
     pub(super) fn queues(&self, topic: &str) -> Option<&BTreeMap<String, QueueData>> {
         self.topics.get(topic)
+    }
+
+    /// Deletes a topic, of all brokers or of those of one cluster.
+    pub(super) fn delete_topic(&mut self, topic: &str, cluster: Option<&str>) {
+        let brokers = &self.brokers;
+        let Some(queues) = self.topics.get_mut(topic) else { return };
+        queues.retain(|name, _| {
+            cluster.is_some_and(|cluster| brokers.get(name).is_none_or(|group| group.cluster != cluster))
+        });
+        if queues.is_empty() {
+            self.topics.remove(topic);
+        }
+    }
+
+    /// Takes the permission to write away from every topic of a broker, or gives it. Returns how many there are.
+    pub(super) fn set_writable(&mut self, broker_name: &str, writable: bool) -> i64 {
+        let mut count = 0;
+        for queues in self.topics.values_mut().filter_map(|queues| queues.get_mut(broker_name)) {
+            // As Apache: giving it back makes every topic a normal one.
+            queues.perm = if writable { perm::READ | perm::WRITE } else { queues.perm & !perm::WRITE };
+            count += 1;
+        }
+        count
+    }
+
+    /// The topics that a broker of the cluster has, in alphabetical order.
+    pub(super) fn topics_of_cluster(&self, cluster: &str) -> impl Iterator<Item = &str> {
+        let of_cluster = move |name: &String| self.brokers.get(name).is_some_and(|group| group.cluster == cluster);
+        self.topics.iter().filter(move |(_, queues)| queues.keys().any(of_cluster)).map(|(topic, _)| topic.as_str())
     }
 
     /// The names of all topics.

@@ -358,6 +358,17 @@ impl Store {
         self.log.max_offset()
     }
 
+    /// Returns the size of the file system that keeps the log, and what of it is free, in bytes; none in memory, and where
+    /// it cannot be told.
+    pub fn disk_space(&self) -> Option<(u64, u64)> {
+        platform::disk_space(&self.commit_log_path()?).ok()
+    }
+
+    /// Returns the directory of the log; none in memory.
+    pub fn commit_log_path(&self) -> Option<std::path::PathBuf> {
+        self.disk.as_ref().map(|disk| disk.directory.commit_log())
+    }
+
     /// Returns the topics that have, or had, a message, in alphabetical order.
     pub fn topics(&self) -> Vec<&str> {
         self.queues.topics()

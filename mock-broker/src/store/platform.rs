@@ -114,6 +114,20 @@ pub(super) fn lock_exclusively(file: &File) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns the size of the file system that holds `path`, and what of it is free, in bytes.
+pub(super) fn disk_space(path: &Path) -> io::Result<(u64, u64)> {
+    #[cfg(unix)]
+    {
+        let status = rustix::fs::statvfs(path)?;
+        Ok((status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
 /// Makes the names in a directory durable: files created, renamed or removed there.
 ///
 /// # Errors

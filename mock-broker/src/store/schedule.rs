@@ -70,6 +70,20 @@ impl Default for DelayLevels {
     }
 }
 
+impl fmt::Display for DelayLevels {
+    /// Writes the delays as [`parse`](Self::parse) reads them, each in the largest unit that it is a multiple of.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, &delay) in self.delays.iter().enumerate() {
+            let seconds = delay / 1000;
+            let units = [(86_400, 'd'), (3600, 'h'), (60, 'm')];
+            let (size, unit) =
+                units.into_iter().find(|(size, _)| seconds > 0 && seconds % size == 0).unwrap_or((1, 's'));
+            write!(f, "{}{}{unit}", if index == 0 { "" } else { " " }, seconds / size)?;
+        }
+        Ok(())
+    }
+}
+
 fn parse_delay(text: &str) -> Result<i64, DelayLevelsError> {
     let parse = || {
         let unit = match text.as_bytes().last()? {
