@@ -67,11 +67,22 @@ fn shape(value: &Value) -> String {
         Value::Array(values) => values.first().map_or("[]".to_owned(), |first| format!("[{}]", shape(first))),
         Value::Object(entries) => {
             // Tables whose keys are names of topics, brokers and the like have one shape for all entries.
-            let is_table = entries.keys().any(|key| key.contains("Golden") || key.contains("broker-a"));
+            let is_name = |key: &String| {
+                key.contains("Golden")
+                    || key.contains("broker-a")
+                    || key.starts_with("CID_")
+                    || key == "SELF_TEST_C_GROUP"
+            };
+            let is_table = entries.keys().any(is_name);
             if is_table && let Some(first) = entries.values().next() {
                 return format!("{{NAME:{}}}", shape(first));
             }
-            let entries: Vec<String> = entries.iter().map(|(key, value)| format!("{key}:{}", shape(value))).collect();
+            let entry = |(key, value): (&String, &Value)| {
+                // Where the log is, is another matter.
+                let key = if key.starts_with("commitLogDiskRatio_") { "commitLogDiskRatio_PATH" } else { key };
+                format!("{key}:{}", shape(value))
+            };
+            let entries: Vec<String> = entries.iter().map(entry).collect();
             format!("{{{}}}", entries.join(","))
         }
     }

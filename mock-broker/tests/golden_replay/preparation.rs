@@ -9,6 +9,7 @@ use rocketmq_wire::model::{LockBatch, LockedQueues};
 use rocketmq_wire::request::pull::pull_flag;
 use rocketmq_wire::{RemotingCommand, RequestCode, ResponseCode, fastjson};
 
+use crate::administration;
 use crate::recording::Exchange;
 use crate::support::{Peer, heartbeat, send_fields};
 
@@ -43,7 +44,13 @@ pub(crate) fn replay(exchange: &Exchange) -> RemotingCommand {
     let code = RequestCode(exchange.request.code);
     let answered = ResponseCode(recorded.code);
     let is_send = matches!(code.0, 10 | 310 | 320);
-    let broker = MockBroker::builder()
+    // What a broker says of itself names the place of its log.
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut builder = MockBroker::builder();
+    if code == RequestCode::GET_BROKER_RUNTIME_INFO {
+        builder = builder.store_directory(directory.path());
+    }
+    let broker = builder
         .compatibility(compatibility(exchange.label))
         .set("brokerClusterName", "GoldenCluster")
         .and_then(|builder| builder.set("brokerName", "broker-a"))
@@ -102,19 +109,33 @@ pub(crate) fn replay(exchange: &Exchange) -> RemotingCommand {
             assert_eq!(preparing.request(RequestCode::HEART_BEAT, &[], body).code, 0);
         }
         RequestCode::GET_ROUTEINFO_BY_TOPIC if answered == ResponseCode::SUCCESS => {
-            prepare_route(&mut preparing, &request, recorded);
+            prepare_route(&mut asking, &mut preparing, &request, recorded);
         }
         RequestCode::GET_TOPIC_CONFIG => {
             create_topic(&mut preparing, "GoldenDelay5", "2", "6", Some("+message.type=DELAY"));
         }
-        RequestCode::REGISTER_BROKER if recorded.remark.is_none() => register(&mut asking, &request),
+        RequestCode::REGISTER_BROKER if recorded.remark.is_none() => {
+            register(&mut asking, &request);
+            if !recorded.body.is_empty() {
+                administration::put_value(&mut asking, "ORDER_TOPIC_CONFIG", "GoldenOrder", "broker-a:4");
+            }
+        }
         RequestCode::QUERY_DATA_VERSION => register(&mut asking, &request),
         _ => {}
     }
     if !property(&request, "TIMER_DELIVER_MS").is_empty() {
         ask_for_a_time_ahead(&mut request);
     }
+    let remark = recorded.remark.as_deref().unwrap_or_default();
+    if matches!(remark, "OFFSET_RESET" | "Offset has been previously reset") {
+        administration::reset(&mut preparing, &request);
+    }
+    if remark.starts_with("subscription group no permission") {
+        administration::disable(&mut preparing, field(&request, "consumerGroup"));
+    }
+    administration::prepare(exchange, &broker, (&mut asking, &mut preparing), &mut request);
     asking.send(&request);
+    administration::answer_as_client(exchange, &mut preparing);
     if code == RequestCode::SEND_REPLY_MESSAGE_V2 && answered == ResponseCode::SUCCESS {
         let pushed = preparing.receive();
         assert_eq!(pushed.code, RequestCode::PUSH_REPLY_MESSAGE_TO_CLIENT.0, "{pushed:?}");
@@ -142,7 +163,7 @@ fn tokio_free<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
 }
 
-fn field<'a>(command: &'a RemotingCommand, name: &str) -> &'a str {
+pub(crate) fn field<'a>(command: &'a RemotingCommand, name: &str) -> &'a str {
     command.field(name).unwrap_or_default()
 }
 
@@ -150,7 +171,7 @@ fn number(command: &RemotingCommand, name: &str) -> i64 {
     command.field(name).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-fn set_field(command: &mut RemotingCommand, name: &str, value: &str) {
+pub(crate) fn set_field(command: &mut RemotingCommand, name: &str, value: &str) {
     for (key, old) in command.fields.iter_mut().flatten() {
         if key == name {
             value.clone_into(old);
@@ -158,7 +179,7 @@ fn set_field(command: &mut RemotingCommand, name: &str, value: &str) {
     }
 }
 
-fn create_topic(peer: &mut Peer, topic: &str, queues: &str, perm: &str, attributes: Option<&str>) {
+pub(crate) fn create_topic(peer: &mut Peer, topic: &str, queues: &str, perm: &str, attributes: Option<&str>) {
     let mut fields = vec![
         ("topic", topic),
         ("defaultTopic", "TBW102"),
@@ -178,7 +199,7 @@ fn join(peer: &mut Peer, group: &str, topic: &str, expression: &str, sub_version
 }
 
 /// Puts messages into a queue until it has so many.
-fn fill(peer: &mut Peer, topic: &str, queue_id: &str, count: i64, tag: &str) {
+pub(crate) fn fill(peer: &mut Peer, topic: &str, queue_id: &str, count: i64, tag: &str) {
     for _ in 0..count {
         let properties = format!("TAGS\u{1}{tag}\u{2}");
         let sent = peer.request(RequestCode::SEND_MESSAGE_V2, &send_fields(topic, queue_id, &properties), "filler");
@@ -278,8 +299,13 @@ fn prepare_locks(preparing: &mut Peer, request: &RemotingCommand, recorded: &Rem
     }
 }
 
-fn prepare_route(preparing: &mut Peer, request: &RemotingCommand, recorded: &RemotingCommand) {
+fn prepare_route(asking: &mut Peer, preparing: &mut Peer, request: &RemotingCommand, recorded: &RemotingCommand) {
     let topic = field(request, "topic");
+    let has = |text: &[u8]| recorded.body.windows(text.len()).any(|part| part == text);
+    if has(b"\"orderTopicConf\":\"") {
+        administration::put_value(asking, "ORDER_TOPIC_CONFIG", topic, "broker-a:4");
+        administration::serve_ordered_topics(asking);
+    }
     if topic.starts_with("%RETRY%") || topic == "GoldenAutoCreated" || topic.starts_with("GoldenGo") {
         let route: rocketmq_wire::model::TopicRoute =
             fastjson::from_slice("route", &recorded.body).expect("a recorded body");

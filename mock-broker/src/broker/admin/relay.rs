@@ -60,7 +60,7 @@ impl Broker {
         let (group, client_id) = (request.consumer_group.clone(), request.client_id.clone());
         let channel = match self.consumer_channel(&group, &client_id) {
             Ok(channel) => channel,
-            Err(refusal) => return Ok(refusal.into()),
+            Err(remark) => return Ok(Reply::new(ResponseCode::SYSTEM_ERROR).remark(remark).into()),
         };
         let relay =
             Relay { to: command.return_address(peer), group: group.into_owned(), client_id: client_id.into_owned() };
@@ -75,7 +75,7 @@ impl Broker {
         let client_id = request.client_id.clone().unwrap_or_default();
         let channel = match self.consumer_channel(&group, &client_id) {
             Ok(channel) => channel,
-            Err(refusal) => return Ok(refusal.into()),
+            Err(remark) => return Ok(Reply::new(ResponseCode::SYSTEM_ERROR).remark(remark).into()),
         };
         let failed = |remark: String| Ok(Reply::new(ResponseCode::SYSTEM_ERROR).remark(remark).into());
         let text = request.message_id.as_deref().unwrap_or_default();
@@ -95,17 +95,17 @@ impl Broker {
         Ok(Outcome::Pending)
     }
 
-    fn consumer_channel(&self, group: &str, client_id: &str) -> Result<(ConnectionId, SerializeType), Reply<'static>> {
-        let failed = |remark: String| Reply::new(ResponseCode::SYSTEM_ERROR).remark(remark);
+    /// The connection of a member of a group, or why it cannot be asked.
+    fn consumer_channel(&self, group: &str, client_id: &str) -> Result<(ConnectionId, SerializeType), String> {
         let mut members = self.clients.consumer_group(group).into_iter().flat_map(|online| online.members());
         let Some((connection, member)) = members.find(|(_, member)| member.client_id == client_id) else {
-            return Err(failed(format!("The Consumer <{group}> <{client_id}> not online")));
+            return Err(format!("The Consumer <{group}> <{client_id}> not online"));
         };
         if member.version < OLDEST {
-            return Err(failed(format!(
+            return Err(format!(
                 "The Consumer <{client_id}> Version <{}> too low to finish, please upgrade it to V3_1_8_SNAPSHOT",
                 member.version.0
-            )));
+            ));
         }
         Ok((connection, member.serialize_type))
     }

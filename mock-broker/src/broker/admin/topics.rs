@@ -73,7 +73,11 @@ impl Broker {
             out.push(':');
             out.push_str(&to_text(config, self.compatibility));
         }
-        out.push_str("}}");
+        out.push('}');
+        if self.compatibility.topics_have_attributes() {
+            out.push_str(",\"topicQueueMappingDetailMap\":{},\"topicQueueMappingInfoMap\":{}");
+        }
+        out.push('}');
         Ok(Reply::success().fields(ReplyFields::Empty).body(out).into())
     }
 
