@@ -218,6 +218,9 @@ impl<'a> Reply<'a> {
             ReplyFields::Registered(fields) => ReplyFields::Registered(fields),
             ReplyFields::DataVersion(fields) => ReplyFields::DataVersion(fields),
             ReplyFields::Recalled { message_id, region } => ReplyFields::Recalled { message_id, region },
+            ReplyFields::Queried(fields) => ReplyFields::Queried(fields),
+            ReplyFields::Text(name, value) => ReplyFields::Text(name, Cow::Owned(value.into_owned())),
+            ReplyFields::Number(name, value) => ReplyFields::Number(name, value),
         };
         let remark = self.remark.map(|remark| Cow::Owned(remark.into_owned()));
         Reply { code: self.code, remark, fields, body: self.body }
