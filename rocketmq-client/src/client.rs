@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rocketmq_wire::message::id::UniqueIdFactory;
@@ -10,14 +11,15 @@ use rocketmq_wire::{LanguageCode, RequestCode, ResponseCode};
 use tokio::sync::mpsc;
 
 use crate::cluster::{self, Cluster, Groups, Identity, Replies, TransactionChecks};
-use crate::config::{Config, NameServers, parse_name_servers};
+use crate::config::{Config, NameServers, instance_of, parse_name_servers};
 use crate::consumer::PushConsumerBuilder;
+use crate::credentials::CredentialsProvider;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::check_group;
 use crate::producer::ProducerBuilder;
 use crate::producer::transaction::{TransactionChecker, TransactionProducerBuilder};
-use crate::remoting::{HeaderType, Incoming, Pool, PoolOptions};
+use crate::remoting::{HeaderType, Incoming, Pool, PoolOptions, Stamp};
 
 /// How long closing waits for bytes on their way to sockets.
 const CLOSING: Duration = Duration::from_secs(3);
@@ -59,6 +61,8 @@ impl Client {
             config: Config::default(),
             pool: PoolOptions { longest_backoff: LONGEST_BACKOFF, ..PoolOptions::default() },
             instance_name: None,
+            credentials: None,
+            namespace: None,
             env: None,
         }
     }
@@ -117,14 +121,29 @@ impl fmt::Debug for Client {
 }
 
 /// Settings of a [`Client`]; [`connect`](Self::connect) makes it. Times have the defaults of the Java client 5.3.3.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[must_use = "`connect` makes the client"]
 pub struct ClientBuilder {
     name_servers: String,
     config: Config,
     pool: PoolOptions,
     instance_name: Option<String>,
+    credentials: Option<Arc<dyn CredentialsProvider>>,
+    namespace: Option<String>,
     env: Option<Env>,
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder")
+            .field("name_servers", &self.name_servers)
+            .field("config", &self.config)
+            .field("pool", &self.pool)
+            .field("instance_name", &self.instance_name)
+            .field("signs", &self.credentials.is_some())
+            .field("namespace", &self.namespace)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ClientBuilder {
@@ -134,6 +153,23 @@ impl ClientBuilder {
     /// broadcasting consumers, whose progress is kept under it.
     pub fn instance_name(mut self, name: impl Into<String>) -> Self {
         self.instance_name = Some(name.into());
+        self
+    }
+
+    /// Signs every request, for servers with access control; the credentials may change while the client runs, see
+    /// [`CredentialsProvider`]. Requests are not signed by default.
+    pub fn credentials(mut self, credentials: impl CredentialsProvider + 'static) -> Self {
+        self.credentials = Some(Arc::new(credentials));
+        self
+    }
+
+    /// Keeps the topics and groups of this client in a namespace: `orders` is then `namespace%orders` to servers and
+    /// to clients without that namespace, and `orders` everywhere in this client's API. System topics are in none.
+    ///
+    /// There is none by default, unless the name server's host begins with one, as in
+    /// `MQ_INST_1234_abcd.mq.example.com:8080`.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
         self
     }
 
@@ -206,9 +242,12 @@ impl ClientBuilder {
     /// [`ErrorKind::InvalidArgument`] for addresses or settings that make no sense, and outside of a Tokio runtime;
     /// [`ErrorKind::Connection`] or [`ErrorKind::Timeout`], naming the addresses tried, when no name server answers
     /// within the connect timeout and the request timeout together.
-    pub async fn connect(self) -> Result<Client> {
+    pub async fn connect(mut self) -> Result<Client> {
         let addresses = parse_name_servers(&self.name_servers)?;
         self.check()?;
+        let stamp = self.stamp(&addresses)?;
+        let namespace = stamp.own_namespace().clone();
+        self.pool.connection.stamp = (!stamp.is_blank()).then(|| Arc::new(stamp));
         let env = match self.env {
             Some(env) => env,
             None => Env::system()?,
@@ -219,7 +258,7 @@ impl ClientBuilder {
         let name_servers = reached.map_err(|error| error.with_operation("connect"))?;
         let address = local_address(&env, name_servers.preferred()).await;
         let identity = identity(&env, address, self.instance_name.as_deref());
-        let cluster = Cluster::new(env.clone(), self.config, name_servers, pool, identity);
+        let cluster = Cluster::new(env.clone(), self.config, namespace, name_servers, pool, identity);
         let asked = Asked {
             env: env.clone(),
             groups: cluster.groups().clone(),
@@ -228,6 +267,17 @@ impl ClientBuilder {
         };
         cluster.own(env.spawn(asked.serve(incoming)));
         Ok(Client { cluster })
+    }
+
+    /// What every request gets besides its own fields.
+    fn stamp(&self, name_servers: &[String]) -> Result<Stamp> {
+        let mut stamp = Stamp::default();
+        if let Some(credentials) = &self.credentials {
+            credentials.credentials().check()?;
+            stamp = stamp.credentials(Arc::clone(credentials));
+        }
+        let namespace = self.namespace.as_deref().or_else(|| name_servers.iter().find_map(|host| instance_of(host)));
+        stamp.namespace(namespace.unwrap_or_default())
     }
 
     fn check(&self) -> Result<()> {

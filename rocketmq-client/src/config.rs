@@ -92,6 +92,14 @@ pub(crate) fn parse_name_servers(list: &str) -> Result<Vec<String>> {
     Ok(addresses)
 }
 
+/// The namespace that a name server's address stands for: that of an instance in a cloud, `MQ_INST_owner_instance.host`.
+pub(crate) fn instance_of(address: &str) -> Option<&str> {
+    let (instance, _) = address.split_once('.')?;
+    let (owner, instance_id) = instance.strip_prefix("MQ_INST_")?.split_once('_')?;
+    let is_word = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    (is_word(owner) && is_word(instance_id)).then_some(instance)
+}
+
 fn parse_address(text: &str) -> Result<String> {
     let refuse = |why: &str| {
         Err(Error::new(
@@ -150,6 +158,20 @@ mod tests {
         }
         assert_eq!(["a:1", "b"].joined(), "a:1;b");
         assert_eq!(vec![String::from("a")].joined(), "a");
+    }
+
+    #[test]
+    fn an_instance_has_a_namespace() {
+        for (address, namespace) in [
+            ("MQ_INST_12_ab.mq.example.com:8080", Some("MQ_INST_12_ab")),
+            ("MQ_INST_12_a_b.x:1", Some("MQ_INST_12_a_b")),
+            ("MQ_INST_12.x:1", None),
+            ("MQ_INST__b.x:1", None),
+            ("mq.example.com:8080", None),
+            ("127.0.0.1:9876", None),
+        ] {
+            assert_eq!(instance_of(address), namespace, "{address}");
+        }
     }
 
     #[test]

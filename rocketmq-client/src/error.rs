@@ -22,6 +22,8 @@ struct Context {
     operation: Option<&'static str>,
     broker: Option<Arc<str>>,
     response_code: Option<i32>,
+    /// Refused by access control, which would refuse it again.
+    by_access_control: bool,
     outcome: Outcome,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
@@ -108,6 +110,7 @@ impl Error {
             operation: None,
             broker: None,
             response_code: None,
+            by_access_control: false,
             outcome: Outcome::NotSent,
             source: None,
         }))
@@ -117,14 +120,32 @@ impl Error {
     ///
     /// An empty remark is replaced by the code's number.
     pub fn from_response(code: i32, remark: Option<&str>) -> Self {
-        let kind = kind_of(code);
-        let message = match remark {
+        let by_access_control = remark.and_then(|remark| refused_by_access_control(code, remark));
+        let kind = by_access_control.unwrap_or_else(|| kind_of(code));
+        let mut message = match remark {
             Some(remark) if !remark.is_empty() => format!("{} (response code {code})", printable(remark)),
             _ => format!("refused with response code {code}"),
         };
+        if let Some(kind) = by_access_control {
+            message.push_str(match kind {
+                ErrorKind::Unauthenticated => {
+                    ": check the access key and the secret given to the client, and the broker's"
+                }
+                _ => ": ask for this permission for the access key, or use another",
+            });
+        }
         let mut error = Self::new(kind, message);
         error.0.response_code = Some(code);
+        error.0.by_access_control = by_access_control.is_some();
         error.0.outcome = Outcome::Refused;
+        error
+    }
+
+    /// An error of the same kind and refusal with another message, which names no operation, server or cause yet.
+    pub(crate) fn renewed(&self, message: impl Into<Cow<'static, str>>) -> Self {
+        let mut error = Self::new(self.0.kind, message);
+        error.0.response_code = self.0.response_code;
+        error.0.by_access_control = self.0.by_access_control;
         error
     }
 
@@ -171,9 +192,10 @@ impl Error {
     /// Whether the same operation may succeed when it is tried again, perhaps at another broker.
     ///
     /// With a response code the answer follows the retry set of the Java client 5.3.3 (1, 2, 14, 16, 17, 204, 205,
-    /// 1500) and flow control (215); without one, lost connections, timeouts and a busy server are worth another try.
+    /// 1500) and flow control (215), but for refusals by access control; without one, lost connections, timeouts and a busy server are worth another try.
     pub fn is_retriable(&self) -> bool {
         match self.0.response_code {
+            _ if self.0.by_access_control => false,
             Some(
                 code::SYSTEM_ERROR
                 | code::SYSTEM_BUSY
@@ -237,6 +259,25 @@ fn kind_of(code: i32) -> ErrorKind {
     }
 }
 
+/// What a refusal is that access control gave as a general one: 4.x answers code 1 with the name of an exception, 5.3 and
+/// later answer 16 as for topics that permit no writing.
+fn refused_by_access_control(code: i32, remark: &str) -> Option<ErrorKind> {
+    const UNKNOWN_CALLER_4: [&str; 3] = ["No accessKey is configured", "No acl config for", "Check signature failed"];
+    const UNKNOWN_CALLER_5: [&str; 2] = ["username cannot be null", "check signature failed"];
+    let names_one = |texts: &[&str]| texts.iter().any(|text| remark.contains(text));
+    match code {
+        code::SYSTEM_ERROR if remark.contains("acl.common.AclException") => {
+            Some(if names_one(&UNKNOWN_CALLER_4) { ErrorKind::Unauthenticated } else { ErrorKind::NotPermitted })
+        }
+        code::NO_PERMISSION if names_one(&UNKNOWN_CALLER_5) => Some(ErrorKind::Unauthenticated),
+        code::NO_PERMISSION if remark.starts_with("User:") && names_one(&["is not found", "is disabled"]) => {
+            Some(ErrorKind::Unauthenticated)
+        }
+        code::NO_PERMISSION if remark.contains("has no permission to access") => Some(ErrorKind::NotPermitted),
+        _ => None,
+    }
+}
+
 /// A remark as it may be shown: control characters could forge log lines, and some brokers put a stack trace there.
 fn printable(remark: &str) -> String {
     const LONGEST: usize = 512;
@@ -256,7 +297,8 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Context { kind, message, operation, broker, response_code, outcome, source } = &*self.0;
+        let Context { kind, message, operation, broker, response_code, outcome, source, by_access_control: _ } =
+            &*self.0;
         f.debug_struct("Error")
             .field("kind", kind)
             .field("message", message)
@@ -309,6 +351,37 @@ mod tests {
                 (kind, retriable, Some(code), Outcome::Refused)
             );
         }
+    }
+
+    #[test]
+    fn refusals_by_access_control_are_told_from_others_and_final() {
+        let acl =
+            |text: &str| format!("org.apache.rocketmq.acl.common.AclException: {text}, org.apache.rocketmq.acl.x");
+        let of_user = |text: &str| format!("User:nobody {text}");
+        for (code, remark, kind) in [
+            (1, acl("No accessKey is configured"), ErrorKind::Unauthenticated),
+            (1, acl("No acl config for ak-unknown"), ErrorKind::Unauthenticated),
+            (1, acl("Check signature failed for accessKey=ak-test"), ErrorKind::Unauthenticated),
+            (1, acl("No default permission for topic:T"), ErrorKind::NotPermitted),
+            (1, acl("Need admin permission for request code=17, but accessKey=x is not"), ErrorKind::NotPermitted),
+            (16, "username cannot be null.".to_owned(), ErrorKind::Unauthenticated),
+            (16, "check signature failed.".to_owned(), ErrorKind::Unauthenticated),
+            (16, of_user("is not found."), ErrorKind::Unauthenticated),
+            (16, of_user("is disabled."), ErrorKind::Unauthenticated),
+            (
+                16,
+                of_user("has no permission to access Topic:T from ::1, no matched policies."),
+                ErrorKind::NotPermitted,
+            ),
+        ] {
+            let error = Error::from_response(code, Some(&remark));
+            assert_eq!((error.kind(), error.is_retriable()), (kind, false), "{error}");
+            let renewed = error.renewed("other");
+            assert_eq!((renewed.kind(), renewed.is_retriable(), renewed.response_code()), (kind, false, Some(code)));
+        }
+        let topic = Error::from_response(16, Some("the topic[T] sending message is forbidden"));
+        assert_eq!((topic.kind(), topic.is_retriable()), (ErrorKind::NotPermitted, true));
+        assert_eq!(Error::from_response(1, Some("java.lang.NullPointerException")).kind(), ErrorKind::Rejected);
     }
 
     #[test]

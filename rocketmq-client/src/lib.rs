@@ -44,9 +44,11 @@ pub mod client;
 mod cluster;
 mod config;
 pub mod consumer;
+mod credentials;
 pub mod env;
 pub mod error;
 pub mod message;
+mod namespace;
 pub mod producer;
 pub mod remoting;
 #[cfg(test)]
@@ -56,6 +58,7 @@ pub mod transport;
 pub use client::{Client, ClientBuilder};
 pub use config::NameServers;
 pub use consumer::{ConsumeFrom, ConsumerStats, MessageView, PushConsumer, PushConsumerBuilder};
+pub use credentials::{ChangeableCredentials, Credentials, CredentialsProvider};
 pub use error::{Error, ErrorKind, Outcome, Result};
 pub use message::{Message, MessageQueue};
 pub use producer::transaction::{

@@ -6,9 +6,11 @@
 //! * [`header`] reads and writes command headers, JSON or binary,
 //! * [`request`] has a type for each request and answer, [`model`] the JSON bodies,
 //! * [`message`] has messages as they are stored, batched, flagged and identified,
+//! * [`acl`] signs requests,
 //! * [`fastjson`] reads the dialect of JSON that Apache's servers write,
 //! * [`command`] is the generic form, for tools.
 
+pub mod acl;
 pub mod code;
 pub mod command;
 pub mod error;

@@ -58,6 +58,8 @@ pub struct ApacheOptions {
     pub broker_flags: Vec<String>,
     /// Flags for the name server's virtual machine.
     pub name_server_flags: Vec<String>,
+    /// Files in the home of both servers: paths within it, and contents.
+    pub files: Vec<(String, String)>,
 }
 
 impl ApacheOptions {
@@ -65,6 +67,21 @@ impl ApacheOptions {
     #[must_use]
     pub fn set(mut self, key: &str, value: &str) -> Self {
         self.broker_properties.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Puts a file into the home of both servers.
+    #[must_use]
+    pub fn file(mut self, path: &str, content: &str) -> Self {
+        self.files.push((path.to_owned(), content.to_owned()));
+        self
+    }
+
+    /// Gives both virtual machines a flag.
+    #[must_use]
+    pub fn flag(mut self, flag: &str) -> Self {
+        self.broker_flags.push(flag.to_owned());
+        self.name_server_flags.push(flag.to_owned());
         self
     }
 }
@@ -94,6 +111,10 @@ impl ApacheCluster {
     pub fn start(version: &str, options: ApacheOptions) -> Self {
         let directory = cache::run_directory(&format!("apache-{version}"));
         write_configuration(&directory);
+        for (path, content) in &options.files {
+            let file = directory.join("home").join(path);
+            fs::write(&file, content).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        }
         let mut cluster = Self {
             version: version.to_owned(),
             options,

@@ -3,6 +3,7 @@
 //! The library is the harness: Apache's own servers as child processes ([`apache`]), the Java and Go clients as
 //! programs driven over pipes ([`foreign`]). The tests themselves are in `tests/`.
 
+pub mod access;
 pub mod apache;
 pub mod cache;
 pub mod foreign;

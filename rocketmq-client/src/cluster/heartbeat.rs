@@ -14,6 +14,7 @@ use super::broker;
 use super::brokers::Brokers;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
+use crate::namespace::Namespace;
 use crate::remoting::{ConnectionEvent, Pool};
 
 /// A group that this client belongs to, in one of the two roles.
@@ -30,6 +31,7 @@ pub(crate) struct Groups(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     client_id: Arc<str>,
+    namespace: Namespace,
     state: Mutex<State>,
     /// Wakes [`Heartbeats`] when there is something in `state` for it.
     work: Notify,
@@ -67,8 +69,8 @@ struct Consumer {
 }
 
 impl Groups {
-    pub(super) fn new(client_id: Arc<str>) -> Self {
-        Self(Arc::new(Shared { client_id, state: Mutex::default(), work: Notify::new() }))
+    pub(super) fn new(client_id: Arc<str>, namespace: Namespace) -> Self {
+        Self(Arc::new(Shared { client_id, namespace, state: Mutex::default(), work: Notify::new() }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -168,6 +170,16 @@ impl Groups {
         }
     }
 
+    /// A consumer with the names that brokers know.
+    fn wrapped(&self, data: &ConsumerData) -> ConsumerData {
+        let mut data = data.clone();
+        let names = data.subscription_data_set.iter_mut().map(|subscription| &mut subscription.topic);
+        for name in names.chain([&mut data.group_name]) {
+            *name = self.0.namespace.wrap(name).into_owned();
+        }
+        data
+    }
+
     /// What brokers are to be told; `None` without groups.
     fn heartbeat(&self) -> Option<HeartbeatData> {
         let state = self.state();
@@ -179,9 +191,9 @@ impl Groups {
             producer_data_set: state
                 .producers
                 .keys()
-                .map(|group| ProducerData { group_name: group.to_string() })
+                .map(|group| ProducerData { group_name: self.0.namespace.wrap(group).into_owned() })
                 .collect(),
-            consumer_data_set: state.consumers.values().map(|consumer| consumer.data.clone()).collect(),
+            consumer_data_set: state.consumers.values().map(|consumer| self.wrapped(&consumer.data)).collect(),
             ..Default::default()
         })
     }

@@ -26,6 +26,7 @@ use self::name_server::NameServers;
 use crate::config::Config;
 use crate::env::{Env, Task};
 use crate::error::Result;
+use crate::namespace::Namespace;
 use crate::remoting::{Peer, Pool};
 
 pub(crate) use brokers::Brokers;
@@ -46,6 +47,7 @@ struct Inner {
     env: Env,
     config: Config,
     identity: Identity,
+    namespace: Namespace,
     pool: Pool,
     routes: RouteCache,
     groups: Groups,
@@ -74,9 +76,16 @@ impl Identity {
 
 impl Cluster {
     /// Knows nothing of the cluster yet, and starts the tasks that will.
-    pub(crate) fn new(env: Env, config: Config, name_servers: NameServers, pool: Pool, identity: Identity) -> Self {
+    pub(crate) fn new(
+        env: Env,
+        config: Config,
+        namespace: Namespace,
+        name_servers: NameServers,
+        pool: Pool,
+        identity: Identity,
+    ) -> Self {
         let routes = RouteCache::new(env.clone(), name_servers, config.request_timeout, config.route_interval);
-        let groups = Groups::new(Arc::clone(&identity.client_id));
+        let groups = Groups::new(Arc::clone(&identity.client_id), namespace.clone());
         let heartbeats = Heartbeats {
             env: env.clone(),
             pool: pool.clone(),
@@ -94,6 +103,7 @@ impl Cluster {
             env,
             config,
             identity,
+            namespace,
             pool,
             routes,
             groups,
@@ -119,6 +129,12 @@ impl Cluster {
     /// What names this client at brokers.
     pub(crate) fn client_id(&self) -> &Arc<str> {
         &self.0.identity.client_id
+    }
+
+    /// The namespace of all names. Headers of requests are translated by themselves; bodies, and messages received, are
+    /// not.
+    pub(crate) fn namespace(&self) -> &Namespace {
+        &self.0.namespace
     }
 
     /// A message id that no other message has, made at `now_ms` (milliseconds since 1970).

@@ -131,6 +131,7 @@ impl TransactionChecks {
             }
         };
         let group = check.message.property(properties::PRODUCER_GROUP).unwrap_or_default();
+        let group = &*request.plain(group);
         let queue = self.groups().get(group).cloned();
         match queue {
             Some(queue) => queue.push(check),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::message::MessageQueue;
+use crate::namespace::Namespace;
 use bytes::Bytes;
 use rocketmq_wire::message::{OffsetMessageId, StoredMessage, properties};
 
@@ -18,6 +19,8 @@ pub(crate) struct Origin {
     pub(crate) queue: MessageQueue,
     /// Whether it belongs to the retry topic of the consumer's own group, so that messages had another topic first.
     pub(crate) is_own_retry_topic: bool,
+    /// What the names in stored messages are in.
+    pub(crate) namespace: Namespace,
 }
 
 /// A message received from a broker.
@@ -49,9 +52,9 @@ impl MessageView {
     }
 
     /// A message that did not come out of a queue of the consumer's.
-    pub(crate) fn of(stored: StoredMessage, broker: &str) -> Self {
-        let queue = MessageQueue::new(stored.topic(), broker, stored.queue_id());
-        Self::new(stored, Arc::new(Origin { queue, is_own_retry_topic: false }))
+    pub(crate) fn of(stored: StoredMessage, broker: &str, namespace: &Namespace) -> Self {
+        let queue = MessageQueue::new(&*namespace.unwrap(stored.topic()), broker, stored.queue_id());
+        Self::new(stored, Arc::new(Origin { queue, is_own_retry_topic: false, namespace: namespace.clone() }))
     }
 
     /// Makes the body plain if it is compressed.
@@ -84,7 +87,7 @@ impl MessageView {
     /// which it came.
     pub fn topic(&self) -> &str {
         let original = self.origin.is_own_retry_topic.then(|| self.stored.property(properties::RETRY_TOPIC)).flatten();
-        original.unwrap_or_else(|| self.stored.topic())
+        original.map_or(self.origin.queue.topic(), |topic| self.origin.namespace.plain(topic))
     }
 
     /// The body; plain, whether or not it travelled compressed. Shares memory, copies nothing.
@@ -225,7 +228,11 @@ mod tests {
         let mut bytes = vec![0; record.encoded_len().expect("small") + 10];
         let size = record.encode(&mut bytes).expect("there is room");
         let (stored, _) = StoredMessage::parse(Bytes::from(bytes).slice(..size)).expect("a record");
-        let origin = Origin { queue: MessageQueue::new("%RETRY%g", "broker-a", 3), is_own_retry_topic };
+        let origin = Origin {
+            queue: MessageQueue::new("%RETRY%g", "broker-a", 3),
+            is_own_retry_topic,
+            namespace: Namespace::default(),
+        };
         MessageView::new(stored, Arc::new(origin))
     }
 

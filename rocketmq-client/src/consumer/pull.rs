@@ -71,7 +71,11 @@ impl QueueWorker {
     pub(super) async fn run(self) {
         let Some((mut offsets, position)) = self.until_stopped(self.begin()).await else { return };
         let is_own_retry_topic = self.queue.topic() == &*self.group.retry_topic;
-        let origin = Arc::new(Origin { queue: self.queue.clone(), is_own_retry_topic });
+        let origin = Arc::new(Origin {
+            queue: self.queue.clone(),
+            is_own_retry_topic,
+            namespace: self.group.cluster.namespace().clone(),
+        });
         let queue = Arc::new(OwnedQueue::new(origin, self.group.options.limits, position));
         let released = ReleaseOnDrop(Arc::clone(&queue));
 

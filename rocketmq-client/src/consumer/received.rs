@@ -158,7 +158,11 @@ mod tests {
 
     fn read_all(body: Vec<u8>, position: i64, next: i64, delta: Option<i64>) -> Received {
         let subscriptions = subscriptions("g", &[("t".to_owned(), "a || b".to_owned())], 1).expect("valid");
-        let origin = Arc::new(Origin { queue: MessageQueue::new("t", "b", 0), is_own_retry_topic: false });
+        let origin = Arc::new(Origin {
+            queue: MessageQueue::new("t", "b", 0),
+            is_own_retry_topic: false,
+            namespace: Default::default(),
+        });
         let header = PullMessageResponse { next_begin_offset: next, offset_delta: delta, ..Default::default() };
         read(body.into(), &header, position, &subscriptions["t"], &origin)
     }

@@ -80,11 +80,7 @@ impl Attempts {
             Outcome::Unknown => "may or may not be stored",
         };
         let message = format!("the message for `{topic}` {certainty}: {self}");
-        let error = match last.response_code() {
-            Some(code) => Error::from_response(code, None).with_message(message),
-            None => Error::new(last.kind(), message),
-        };
-        let error = error.with_operation("send").with_outcome(outcome).with_source(self);
+        let error = last.renewed(message).with_operation("send").with_outcome(outcome).with_source(self);
         Some(match last.broker() {
             Some(broker) => error.with_broker(broker),
             None => error,

@@ -14,6 +14,7 @@ use super::{Inner, Producer, SendOptions, SendReceipt};
 use crate::consumer::MessageView;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::message::{Form, Message, invalid};
+use crate::namespace::Namespace;
 
 /// The largest body of a reply after decompression: as of a consumed message unless set otherwise.
 const MAX_REPLY_BYTES: usize = 16 * 1024 * 1024;
@@ -140,7 +141,7 @@ impl Inner {
 }
 
 fn view(reply: StoredMessage) -> Result<MessageView> {
-    let mut view = MessageView::of(reply, "");
+    let mut view = MessageView::of(reply, "", &Namespace::default());
     view.inflate(MAX_REPLY_BYTES)?;
     Ok(view)
 }

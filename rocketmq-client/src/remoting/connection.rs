@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::task::AtomicWaker;
-use rocketmq_wire::header::{EncodeFields, Head, ONE_WAY_FLAG, SerializeType};
+use rocketmq_wire::header::{EncodeFields, Head, ONE_WAY_FLAG, OwnedFields, SerializeType};
 use rocketmq_wire::request::Request;
 use rocketmq_wire::{EncodeError, LanguageCode, Version};
 use tokio::sync::mpsc;
@@ -41,7 +41,7 @@ pub struct Connection(pub(super) Arc<Shared>);
 /// over a system call, and only by who leads.
 pub(super) struct Shared {
     pub(super) address: Arc<str>,
-    options: ConnectionOptions,
+    pub(super) options: ConnectionOptions,
     pub(super) exchange: Mutex<Exchange>,
     pub(super) writer: Mutex<Writer<WriteHalf>>,
     /// Wakes the connection's task.
@@ -133,10 +133,11 @@ impl Connection {
         waker: &Waker,
     ) -> Result<Option<InFlight>> {
         let bytes = body.len() + HEADER_ALLOWANCE;
+        let stamped = self.0.stamped(request, body);
         let mut exchange = lock(&self.0.exchange);
         match exchange.pending.try_admit(Kind::Call, bytes, deadline, waker) {
             Ok(Some(admitted)) => {
-                let turn = self.0.append(exchange, Kind::Call, admitted, request, body, bytes)?;
+                let turn = self.0.append(exchange, Kind::Call, admitted, request, stamped, body)?;
                 Ok(Some(InFlight::new(self.clone(), admitted, turn)))
             }
             Ok(None) => Ok(None),
@@ -244,6 +245,7 @@ impl Shared {
     ) -> Poll<Result<(Admitted, Turn)>> {
         let bytes = body.len() + HEADER_ALLOWANCE;
         let queued = ticket.is_some();
+        let stamped = self.stamped(request, body);
         let mut exchange = lock(&self.exchange);
         let pending = &mut exchange.pending;
         let admitted = match pending.poll_admit(ticket, kind, bytes, deadline, waker) {
@@ -261,7 +263,7 @@ impl Shared {
         // Whoever leaves the queue makes its successor the first.
         let next = if queued { pending.front() } else { None };
         let handed = match admitted {
-            Ok(admitted) => self.append(exchange, kind, admitted, request, body, bytes).map(|turn| (admitted, turn)),
+            Ok(admitted) => self.append(exchange, kind, admitted, request, stamped, body).map(|turn| (admitted, turn)),
             Err(ended) => {
                 drop(exchange);
                 Err(self.error(ended, Outcome::NotSent))
@@ -269,6 +271,14 @@ impl Shared {
         };
         next.into_iter().for_each(Waker::wake);
         Poll::Ready(handed)
+    }
+
+    /// The fields of a request with what all requests get besides; `None` when they get nothing. Not to be called with the
+    /// lock held: a signature takes as long as its body is.
+    #[inline]
+    fn stamped<R: Request>(&self, request: &R, body: &Bytes) -> Option<OwnedFields> {
+        let stamp = self.options.stamp.as_ref()?;
+        Some(stamp.fields(R::CODE.0, request, body, self.peer_version.load(Ordering::Relaxed)))
     }
 
     /// Encodes a request that was let through into the output, and writes if it is its turn; says who writes else.
@@ -279,13 +289,19 @@ impl Shared {
         kind: Kind,
         admitted: Admitted,
         request: &R,
+        stamped: Option<OwnedFields>,
         body: &Bytes,
-        bytes: usize,
     ) -> Result<Turn> {
+        let bytes = body.len() + HEADER_ALLOWANCE;
         let flag = if kind == Kind::OneWay { ONE_WAY_FLAG } else { 0 };
         let head = Head { opaque: admitted.opaque, flag, ..self.head(R::CODE.0) };
         let output = &mut exchange.output;
-        if let Err(error) = output.open().frame(self.serialize_type(), &head, request, body, bytes) {
+        let (open, serialize_type) = (output.open(), self.serialize_type());
+        let framed = match stamped {
+            None => open.frame(serialize_type, &head, request, body, bytes),
+            Some(fields) => open.frame(serialize_type, &head, &fields, body, bytes),
+        };
+        if let Err(error) = framed {
             let next = match kind {
                 Kind::Call => exchange.pending.abandon(admitted.opaque),
                 Kind::OneWay => None,

@@ -1,5 +1,6 @@
 //! What the server asks of this client.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
@@ -8,7 +9,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use rocketmq_wire::header::{DecodeFields, EncodeFields, Fields, Head, NoFields, RESPONSE_FLAG};
+use rocketmq_wire::header::{
+    DecodeFields, EncodeFields, EncodedFields, Fields, Head, NoFields, OwnedFields, RESPONSE_FLAG,
+};
 use rocketmq_wire::{Frame, RequestCode, ResponseCode};
 use tokio::sync::mpsc;
 
@@ -44,9 +47,23 @@ pub struct Incoming {
     answered: bool,
 }
 
+/// Takes the names of topics and groups out of the client's namespace.
+fn plain(mut frame: Frame, mut place: Place, connection: &Connection) -> (Frame, Place) {
+    let Some(stamp) = &connection.0.options.stamp else { return (frame, place) };
+    let fields = Fields::from_bytes(frame.serialize_type, &frame.header[place.fields.clone()]);
+    // Fields that cannot be read stay as they are: who decodes them says so.
+    let Ok(fields) = fields.and_then(OwnedFields::decode_fields) else { return (frame, place) };
+    if let Some(fields) = stamp.plain(RequestCode(place.code), &fields) {
+        frame.header = EncodedFields::new(&fields).into_bytes(frame.serialize_type);
+        place.fields = 0..frame.header.len();
+    }
+    (frame, place)
+}
+
 impl Incoming {
     pub(super) fn new(frame: Frame, place: Place, connection: Connection) -> Self {
         let answered = place.is_one_way;
+        let (frame, place) = plain(frame, place, &connection);
         Self { frame, place, connection, answered }
     }
 
@@ -77,6 +94,14 @@ impl Incoming {
                 let message = format!("request {} from the server cannot be understood: {error}", self.code());
                 Error::new(ErrorKind::Protocol, message).with_broker(Arc::clone(self.broker())).with_source(error)
             })
+    }
+
+    /// A name of a topic or group from the body, as users know it; those in the header are so already.
+    pub(crate) fn plain<'a>(&self, name: &'a str) -> Cow<'a, str> {
+        match &self.connection.0.options.stamp {
+            Some(stamp) => stamp.own_namespace().unwrap(name),
+            None => Cow::Borrowed(name),
+        }
     }
 
     /// The body; empty when there is none.

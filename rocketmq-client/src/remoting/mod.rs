@@ -33,6 +33,7 @@ mod peer;
 mod pending;
 mod pool;
 mod response;
+mod stamp;
 mod supervisor;
 
 pub(crate) use call::InFlight;
@@ -45,6 +46,7 @@ pub(crate) use peer::never_left;
 pub use pool::{ConnectionEvent, Pool, PoolOptions};
 pub(crate) use response::Answered;
 pub use response::Response;
+pub use stamp::Stamp;
 
 #[cfg(test)]
 mod tests;

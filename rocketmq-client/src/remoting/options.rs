@@ -1,9 +1,12 @@
 //! How connections behave, and what they count.
 
+use std::sync::Arc;
+
 use rocketmq_wire::LanguageCode;
 use rocketmq_wire::frame::DEFAULT_MAX_FRAME_LENGTH;
 
 use super::pending::MOST_SLOTS;
+use super::stamp::Stamp;
 
 /// How headers of requests are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,6 +35,8 @@ pub struct ConnectionOptions {
     pub max_in_flight_bytes: usize,
     /// The largest frame accepted, in bytes; 16 MiB by default. A larger one closes the connection.
     pub max_frame_bytes: usize,
+    /// What every request gets besides its own fields; nothing by default.
+    pub stamp: Option<Arc<Stamp>>,
 }
 
 impl Default for ConnectionOptions {
@@ -42,6 +47,7 @@ impl Default for ConnectionOptions {
             max_in_flight: MOST_SLOTS,
             max_in_flight_bytes: 64 * 1024 * 1024,
             max_frame_bytes: DEFAULT_MAX_FRAME_LENGTH,
+            stamp: None,
         }
     }
 }

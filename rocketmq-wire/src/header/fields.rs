@@ -156,6 +156,100 @@ impl EncodedFields {
     pub fn new<F: EncodeFields>(fields: &F) -> Self {
         Self { json: json::encode_fields(fields), binary: binary::encode_fields(fields) }
     }
+
+    /// The fields as they stand in a header of that type, as [`Fields::from_bytes`] reads them.
+    #[must_use]
+    pub fn into_bytes(self, serialize_type: SerializeType) -> Bytes {
+        match serialize_type {
+            SerializeType::Json => [b"{", &self.json[..], b"}"].concat().into(),
+            SerializeType::Binary => self.binary,
+        }
+    }
+
+    /// Hands the fields to `writer` one by one, instead of as they were encoded.
+    pub fn write_each<W: FieldWriter>(&self, writer: &mut W) {
+        let fields = Fields(Source::Binary(&self.binary));
+        let written = fields.for_each(|name, value| {
+            writer.text(name, &value);
+            Ok(())
+        });
+        debug_assert!(written.is_ok(), "fields that were encoded here cannot be read: {written:?}");
+    }
+}
+
+/// Fields as text, in the order in which they came: for those who look at all of them before they are written.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct OwnedFields {
+    text: String,
+    /// Where in `text` each name ends and its value, which follows, ends.
+    ends: Vec<(usize, usize)>,
+}
+
+impl OwnedFields {
+    /// No fields, with room for some.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { text: String::with_capacity(512), ends: Vec::with_capacity(24) }
+    }
+
+    /// Names and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let mut start = 0;
+        self.ends.iter().map(move |&(name_end, value_end)| {
+            let pair = (&self.text[start..name_end], &self.text[name_end..value_end]);
+            start = value_end;
+            pair
+        })
+    }
+}
+
+/// Shows the names: a value may be a secret.
+impl std::fmt::Debug for OwnedFields {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+impl FieldWriter for OwnedFields {
+    fn text(&mut self, name: &str, value: &str) {
+        self.text.push_str(name);
+        let name_end = self.text.len();
+        self.text.push_str(value);
+        self.ends.push((name_end, self.text.len()));
+    }
+    fn texts<const N: usize>(&mut self, name: &str, parts: [&str; N]) {
+        self.text(name, &parts.concat());
+    }
+    fn integer(&mut self, name: &str, value: i64) {
+        let digits = &mut [0; 20];
+        let digits = super::format_integer(digits, value);
+        self.text(name, std::str::from_utf8(digits).unwrap_or_default());
+    }
+    fn encoded(&mut self, fields: &EncodedFields) {
+        fields.write_each(self);
+    }
+}
+
+impl<'a> DecodeFields<'a> for OwnedFields {
+    fn decode_fields(fields: Fields<'a>) -> Result<Self, DecodeError> {
+        let mut owned = Self::new();
+        fields.for_each(|name, value| {
+            owned.text(name, &value);
+            Ok(())
+        })?;
+        Ok(owned)
+    }
+}
+
+impl EncodeFields for OwnedFields {
+    fn is_present(&self) -> bool {
+        !self.ends.is_empty()
+    }
+    fn encode_fields<W: FieldWriter>(&self, writer: &mut W) {
+        for (name, value) in self.iter() {
+            writer.text(name, value);
+        }
+    }
 }
 
 /// A typed header that can be written.

@@ -17,7 +17,9 @@ use crate::code::{LanguageCode, Version};
 use crate::error::{DecodeError, EncodeError};
 use crate::frame::PREFIX_LENGTH;
 
-pub use fields::{DecodeFields, EncodeFields, EncodedFields, FieldValue, FieldWriter, Fields, NoFields, WithExtra};
+pub use fields::{
+    DecodeFields, EncodeFields, EncodedFields, FieldValue, FieldWriter, Fields, NoFields, OwnedFields, WithExtra,
+};
 pub(crate) use fields::{decode_body, decode_header, header};
 
 /// How a header is written.

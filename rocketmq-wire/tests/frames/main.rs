@@ -10,4 +10,5 @@ mod generic;
 mod golden_frames;
 mod json_vectors;
 mod round_trip;
+mod signatures;
 mod typed;

@@ -139,7 +139,7 @@ fn received(properties: &str, broker: &str) -> MessageView {
     };
     let mut bytes = vec![0; record.encoded_len().expect("small")];
     record.encode(&mut bytes).expect("there is room");
-    MessageView::of(StoredMessage::parse(bytes.into()).expect("a record").0, broker)
+    MessageView::of(StoredMessage::parse(bytes.into()).expect("a record").0, broker, &Default::default())
 }
 
 const REQUEST: &str = "CORRELATION_ID\u{1}id-1\u{2}REPLY_TO_CLIENT\u{1}asker@1\u{2}TTL\u{1}700\u{2}CLUSTER\u{1}c\u{2}";

@@ -57,7 +57,7 @@ async fn answer<C: TransactionChecker>(cluster: &Cluster, group: &str, checker: 
         Some(name) => Some(name.as_str().into()),
         None => cluster.broker_at(&check.broker),
     };
-    let mut view = MessageView::of(check.message.clone(), name.as_deref().unwrap_or_default());
+    let mut view = MessageView::of(check.message.clone(), name.as_deref().unwrap_or_default(), cluster.namespace());
     let message_id = view.message_id().into_owned();
     let (resolution, why) = match view.inflate(MAX_BODY_BYTES) {
         Err(error) => (TransactionResolution::Unknown, Some(error.to_string())),
