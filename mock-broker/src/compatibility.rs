@@ -7,6 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use rocketmq_wire::filter::sql92::Dialect;
 use rocketmq_wire::message::properties;
 use rocketmq_wire::{RequestCode, ResponseCode, Version};
 
@@ -341,6 +342,14 @@ impl Compatibility {
     /// Whether a question for a transaction's outcome names the broker and the topic of half messages.
     pub(crate) const fn checks_name_broker(self) -> bool {
         matches!(self, Self::V5_3)
+    }
+
+    /// What may be in an SQL92 expression.
+    pub(crate) const fn sql_dialect(self) -> Dialect {
+        match self {
+            Self::V4_4 | Self::V4_9 => Dialect::WithoutStringTests,
+            Self::V5_3 => Dialect::WithStringTests,
+        }
     }
 
     /// Whether replies to requests are handed to the clients that asked (324, 325).

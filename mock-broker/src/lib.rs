@@ -18,6 +18,7 @@ mod broker;
 pub mod clock;
 mod compatibility;
 mod embedded;
+mod filter;
 mod json;
 mod name_server;
 mod reply;

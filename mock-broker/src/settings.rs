@@ -55,6 +55,8 @@ pub(crate) struct Settings {
     pub(crate) index_entries: Option<u32>,
     /// Milliseconds between two saves of consumer offsets (`flushConsumerOffsetInterval`). Default 5000.
     pub(crate) save_offsets_every_ms: u64,
+    /// Whether consumers may filter by SQL92 expressions (`enablePropertyFilter`). Default false.
+    pub(crate) filters_by_property: bool,
     /// Whether half messages are refused (`rejectTransactionMessage`). Default false.
     pub(crate) reject_transactions: bool,
     /// How old a half message is, in milliseconds, before its producers are asked for its outcome
@@ -108,6 +110,7 @@ impl Default for Settings {
             index_slots: None,
             index_entries: None,
             save_offsets_every_ms: 5000,
+            filters_by_property: false,
             reject_transactions: false,
             transaction_timeout_ms: 6000,
             transaction_check_max: 15,
@@ -220,6 +223,7 @@ impl Settings {
             "maxHashSlotNum" => self.index_slots = Some(number(1, 1 << 28)? as u32),
             "maxIndexNum" => self.index_entries = Some(number(2, 1 << 28)? as u32),
             "flushConsumerOffsetInterval" => self.save_offsets_every_ms = number(1, 3_600_000)?,
+            "enablePropertyFilter" => self.filters_by_property = boolean()?,
             "rejectTransactionMessage" => self.reject_transactions = boolean()?,
             "transactionTimeOut" => self.transaction_timeout_ms = number(0, YEAR_MS)? as i64,
             "transactionCheckMax" => self.transaction_check_max = number(0, 1_000_000)? as u32,

@@ -1,5 +1,6 @@
 //! Clients that come, stay and go: codes 34, 35, 38 and 46.
 
+use rocketmq_wire::filter::SqlExpression;
 use rocketmq_wire::header::DecodeFields;
 use rocketmq_wire::message::names;
 use rocketmq_wire::model::{CheckClient, ConsumerList, HeartbeatData, perm};
@@ -8,8 +9,8 @@ use rocketmq_wire::{DecodeError, ResponseCode, fastjson};
 
 use super::Broker;
 use super::clients::Member;
-use super::tag_filter::is_tag_type;
 use crate::clock::Now;
+use crate::filter::is_tag_type;
 use crate::reply::{Command, Outcome, Peer, Reply, ReplyFields};
 
 impl Broker {
@@ -48,6 +49,8 @@ impl Broker {
                 let retry = names::retry_topic(&group);
                 self.topics.get_or_create(&retry, queues, perm::READ | perm::WRITE, now.message_ms);
             }
+            let dialect = self.compatibility.sql_dialect();
+            self.sql_filters.register(&group, &consumer.subscription_data_set, dialect);
             if self.clients.register_consumer(peer.connection, member.clone(), consumer) {
                 self.notify_members(&group);
             }
@@ -94,14 +97,22 @@ impl Broker {
         };
         Ok(reply.fields(ReplyFields::Empty).into())
     }
-}
 
-/// Says whether the broker understands a subscription. It filters by tags.
-pub(super) fn check_client<'a>(command: &Command<'a>) -> Result<Outcome<'a>, DecodeError> {
-    let check: CheckClient = fastjson::from_slice("subscription to be checked", command.body)?;
-    if is_tag_type(Some(&check.subscription_data.expression_type)) {
-        return Ok(Reply::success().into());
+    /// Says whether the broker understands a subscription.
+    pub(super) fn check_client<'a>(&mut self, command: &Command<'a>) -> Result<Outcome<'a>, DecodeError> {
+        let check: CheckClient = fastjson::from_slice("subscription to be checked", command.body)?;
+        let subscription = &check.subscription_data;
+        if is_tag_type(Some(&subscription.expression_type)) {
+            return Ok(Reply::success().into());
+        }
+        if !self.settings.filters_by_property {
+            let remark = "The broker does not support consumer to filter message by SQL92";
+            return Ok(Reply::new(ResponseCode::SYSTEM_ERROR).remark(remark).into());
+        }
+        Ok(match SqlExpression::parse(&subscription.sub_string, self.compatibility.sql_dialect()) {
+            Ok(_) => Reply::success(),
+            Err(error) => Reply::new(ResponseCode::SUBSCRIPTION_PARSE_FAILED).remark(error.to_string()),
+        }
+        .into())
     }
-    let remark = "The broker does not support consumer to filter message by SQL92";
-    Ok(Reply::new(ResponseCode::SYSTEM_ERROR).remark(remark).into())
 }

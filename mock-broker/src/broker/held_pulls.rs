@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use rocketmq_wire::request::pull::PullMessageRequest;
 
-use crate::broker::tag_filter::TagFilter;
+use crate::filter::Filter;
 use crate::reply::{ConnectionId, Peer, ReturnAddress};
+use crate::store::{Arrival, MessageFilter};
 
 /// Held pulls are looked at this often, whether a message came or not.
 pub(crate) const SCAN_INTERVAL: Duration = Duration::from_secs(5);
@@ -21,7 +22,7 @@ pub(crate) struct HeldPull {
     pub(crate) to: ReturnAddress,
     pub(crate) request: PullMessageRequest<'static>,
     /// What ends the wait; a message that does not pass leaves it held.
-    pub(crate) filter: TagFilter,
+    pub(crate) filter: Filter,
     /// Session time at which the pull is answered whatever has come.
     pub(crate) deadline: Duration,
 }
@@ -57,14 +58,16 @@ impl HeldPulls {
     }
 
     /// Wakes the pulls that a message which can now be consumed is for.
-    pub(crate) fn message_arrived(&mut self, topic: &str, queue_id: i32, queue_offset: u64, tags_code: i64) {
+    pub(crate) fn message_arrived(&mut self, arrival: &Arrival<'_>) {
         if self.count == 0 {
             return;
         }
-        let Some(pulls) = self.topics.get_mut(topic).and_then(|queues| queues.get_mut(&queue_id)) else { return };
+        let queues = self.topics.get_mut(arrival.topic);
+        let Some(pulls) = queues.and_then(|queues| queues.get_mut(&arrival.queue_id)) else { return };
         let wakes = |pull: &mut HeldPull| {
-            u64::try_from(pull.request.queue_offset).is_ok_and(|wanted| wanted <= queue_offset)
-                && pull.filter.accepts(tags_code)
+            u64::try_from(pull.request.queue_offset).is_ok_and(|wanted| wanted <= arrival.queue_offset)
+                && pull.filter.matches_tags_code(arrival.tags_code)
+                && pull.filter.matches_record(arrival.record.as_bytes())
         };
         self.woken.extend(pulls.extract_if(.., wakes));
     }

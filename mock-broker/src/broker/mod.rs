@@ -20,8 +20,8 @@ mod recall;
 mod replies;
 mod send;
 mod send_back;
+mod sql_filters;
 mod stored_properties;
-mod tag_filter;
 #[cfg(test)]
 mod tests;
 mod topic_requests;
@@ -53,6 +53,7 @@ use durability::Durability;
 use groups::Groups;
 use held_pulls::{HeldPulls, SCAN_INTERVAL};
 use queue_locks::QueueLocks;
+use sql_filters::SqlFilters;
 use topics::Topics;
 
 /// How often silent clients are looked for.
@@ -86,6 +87,7 @@ pub(crate) struct Broker {
     counters: Counters,
     locks: QueueLocks,
     held: HeldPulls,
+    sql_filters: SqlFilters,
     durability: Durability,
     effects: Vec<Effect>,
     random: SmallRng,
@@ -142,6 +144,7 @@ impl Broker {
             counters: Counters::new(&store),
             locks: QueueLocks::default(),
             held: HeldPulls::default(),
+            sql_filters: SqlFilters::default(),
             durability: Durability::new(&settings),
             effects: Vec::new(),
             random: SmallRng::seed_from_u64(seed),
@@ -183,7 +186,7 @@ impl Broker {
             RequestCode::HEART_BEAT => self.heartbeat(now, peer, command),
             RequestCode::UNREGISTER_CLIENT => self.unregister_client(peer, command),
             RequestCode::GET_CONSUMER_LIST_BY_GROUP => self.consumer_list(command),
-            RequestCode::CHECK_CLIENT_CONFIG => check_client(command),
+            RequestCode::CHECK_CLIENT_CONFIG => self.check_client(command),
             RequestCode::CONSUMER_SEND_MSG_BACK => self.send_back(now, command),
             RequestCode::RECALL_MESSAGE if self.compatibility.has_timer_messages() => self.recall(now, peer, command),
             RequestCode::END_TRANSACTION => self.end_transaction(now, command),
@@ -233,7 +236,7 @@ impl Broker {
         let (held, timers_changed) = (&mut self.held, &mut self.timers_changed);
         let result = self.store.dispatch(&mut |arrival| {
             *timers_changed |= [names::SCHEDULE_TOPIC, names::HALF_TOPIC, names::TIMER_TOPIC].contains(&arrival.topic);
-            held.message_arrived(arrival.topic, arrival.queue_id, arrival.queue_offset, arrival.tags_code);
+            held.message_arrived(&arrival);
         });
         self.retry_dispatch_at = result.err().map(|error| {
             tracing::error!(%error, "messages cannot be made readable yet");
@@ -249,7 +252,7 @@ impl Broker {
         }
         let held = &mut self.held;
         let mut arrived = |arrival: Arrival<'_>| {
-            held.message_arrived(arrival.topic, arrival.queue_id, arrival.queue_offset, arrival.tags_code);
+            held.message_arrived(&arrival);
         };
         let delivered = self.store.deliver_scheduled(now.message_ms, &mut arrived);
         let delivered = delivered.and_then(|_| self.store.deliver_timed(now.message_ms, &mut arrived));
@@ -416,8 +419,6 @@ impl Broker {
         self.effects.push(Effect::NotifyMembers { group: group.to_owned(), members });
     }
 }
-
-use client_requests::check_client;
 
 fn store_config(settings: &Settings) -> StoreConfig {
     let mut config = if settings.store.is_some() { StoreConfig::disk() } else { StoreConfig::memory() };

@@ -1,8 +1,10 @@
 //! Pulling messages, at once or when some arrive: codes 11 and 361.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
+use rocketmq_wire::filter::SqlExpression;
 use rocketmq_wire::header::DecodeFields;
 use rocketmq_wire::model::perm;
 use rocketmq_wire::request::pull::{PullMessageRequest, PullMessageResponse, pull_flag};
@@ -10,8 +12,8 @@ use rocketmq_wire::{DecodeError, ResponseCode};
 
 use super::Broker;
 use super::held_pulls::{HeldPull, SCAN_INTERVAL};
-use super::tag_filter::{TagFilter, is_tag_type};
 use crate::clock::Now;
+use crate::filter::{Filter, TagFilter, is_tag_type};
 use crate::reply::{Command, Effect, Outcome, Peer, Reply, ReplyBody, ReplyFields, ReturnAddress};
 use crate::store::{GetOutcome, GetStatus};
 
@@ -48,7 +50,7 @@ impl Refusal {
 enum Pulled {
     Answer(Reply<'static>),
     /// Nothing is there yet, and the client is ready to wait for messages that pass the filter.
-    Wait(TagFilter),
+    Wait(Filter),
 }
 
 impl Broker {
@@ -83,7 +85,7 @@ impl Broker {
         peer: &Peer,
         to: ReturnAddress,
         request: &PullMessageRequest<'_>,
-        filter: TagFilter,
+        filter: Filter,
         wait: Duration,
     ) {
         if self.held.is_empty() {
@@ -133,7 +135,7 @@ impl Broker {
                 offset,
                 max_count,
                 max_bytes.unwrap_or(usize::MAX),
-                &|tags_code| filter.accepts(tags_code),
+                &filter,
             ),
             Err(_) => self.before_the_beginning(request),
         };
@@ -191,7 +193,7 @@ impl Broker {
     }
 
     /// Checks who may pull what, and finds what the consumer subscribed to.
-    fn check_pull(&mut self, now: Now, peer: &Peer, request: &PullMessageRequest<'_>) -> Result<TagFilter, Refusal> {
+    fn check_pull(&mut self, now: Now, peer: &Peer, request: &PullMessageRequest<'_>) -> Result<Filter, Refusal> {
         let (group, topic): (&str, &str) = (&request.consumer_group, &request.topic);
         let details = self.compatibility.further_details();
         let Some(config) = self.groups.get_or_create(group, now.message_ms) else {
@@ -225,16 +227,21 @@ impl Broker {
         }
     }
 
-    fn filter_of_request(&self, request: &PullMessageRequest<'_>) -> Result<TagFilter, Refusal> {
+    fn filter_of_request(&self, request: &PullMessageRequest<'_>) -> Result<Filter, Refusal> {
+        let subscription = request.subscription.as_deref().unwrap_or_default();
         if !is_tag_type(request.expression_type.as_deref()) {
-            return Err(Refusal::no_sql_filter());
+            if !self.settings.filters_by_property {
+                return Err(Refusal::no_sql_filter());
+            }
+            let parsed = SqlExpression::parse(subscription, self.compatibility.sql_dialect());
+            return Ok(Filter::Sql(parsed.ok().map(Arc::new)));
         }
-        TagFilter::parse(request.subscription.as_deref().unwrap_or_default()).ok_or_else(|| {
+        TagFilter::parse(subscription).map(Filter::Tags).ok_or_else(|| {
             Refusal::new(ResponseCode::SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed")
         })
     }
 
-    fn filter_of_heartbeat(&self, request: &PullMessageRequest<'_>) -> Result<TagFilter, Refusal> {
+    fn filter_of_heartbeat(&self, request: &PullMessageRequest<'_>) -> Result<Filter, Refusal> {
         let (group, topic): (&str, &str) = (&request.consumer_group, &request.topic);
         let details = self.compatibility.further_details();
         let missing = |what: &str| {
@@ -250,10 +257,21 @@ impl Broker {
         if subscription.sub_version < request.sub_version {
             return Err(Refusal::new(ResponseCode::SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest"));
         }
-        if !is_tag_type(Some(&subscription.expression_type)) {
+        if is_tag_type(Some(&subscription.expression_type)) {
+            return Ok(Filter::Tags(TagFilter::of(subscription)));
+        }
+        let Some(known) = self.sql_filters.find(group, topic) else {
+            let remark = "The broker's consumer filter data is not exist!Your expression may be wrong!";
+            return Err(Refusal::new(ResponseCode::FILTER_DATA_NOT_EXIST, remark));
+        };
+        if known.version < request.sub_version {
+            let remark = "the consumer's consumer filter data not latest";
+            return Err(Refusal::new(ResponseCode::FILTER_DATA_NOT_LATEST, remark));
+        }
+        if !self.settings.filters_by_property {
             return Err(Refusal::no_sql_filter());
         }
-        Ok(TagFilter::of(subscription))
+        Ok(Filter::Sql(Some(Arc::clone(&known.parsed))))
     }
 
     fn refuse(&self, refusal: Refusal) -> Reply<'static> {

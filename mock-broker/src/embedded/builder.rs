@@ -89,7 +89,7 @@ impl MockBrokerBuilder {
     /// `flushIntervalCommitLog`, `flushConsumerOffsetInterval`, `rejectTransactionMessage`, `transactionTimeOut`,
     /// `transactionCheckMax`, `transactionCheckInterval`, `storeReplyMessageEnable`,
     /// `timerWheelEnable`, `timerPrecisionMs`, `timerMaxDelaySec`, `timerRollWindowSlot`, `mappedFileSizeTimerLog` or
-    /// `recallMessageEnable`; and `compatibility`, which is ours.
+    /// `recallMessageEnable`, `enablePropertyFilter`; and `compatibility`, which is ours.
     ///
     /// # Errors
     ///

@@ -28,7 +28,9 @@ pub(crate) fn differences(recorded: &RemotingCommand, ours: &RemotingCommand) ->
 }
 
 fn is_java_exception(remark: &str) -> bool {
-    remark.starts_with("java.lang.") || remark.starts_with("org.apache.rocketmq.remoting.exception.")
+    ["java.lang.", "org.apache.rocketmq.remoting.exception.", "org.apache.rocketmq.filter.parser."]
+        .iter()
+        .any(|package| remark.starts_with(package))
 }
 
 fn field_names(command: &RemotingCommand) -> String {

@@ -28,18 +28,6 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         },
     },
     Difference {
-        reason: "the recorded broker had enablePropertyFilter=true, ours filters by tags only and says so",
-        is_it: |exchange| match exchange.request.code {
-            46 => true,
-            11 => {
-                let brings_sql = exchange.request.field("expressionType") == Some("SQL92")
-                    && exchange.request.field("subscription").is_some();
-                brings_sql || remark(exchange).contains("consumer filter data")
-            }
-            _ => false,
-        },
-    },
-    Difference {
         reason: "the recorded broker divided by a time of nothing",
         is_it: |exchange| exchange.request.code == 208 && answer_has(exchange, "\"consumeTps\":null"),
     },

@@ -55,6 +55,8 @@ pub(crate) fn replay(exchange: &Exchange) -> RemotingCommand {
         .set("brokerClusterName", "GoldenCluster")
         .and_then(|builder| builder.set("brokerName", "broker-a"))
         .expect("known properties")
+        .set("enablePropertyFilter", "true")
+        .expect("a known property")
         .set("recallMessageEnable", if answered == ResponseCode::SUCCESS { "true" } else { "false" })
         .expect("a known property")
         // The recorded brokers were told not to create anything for the scenarios that had these answers.
@@ -201,7 +203,9 @@ fn join(peer: &mut Peer, group: &str, topic: &str, expression: &str, sub_version
 /// Puts messages into a queue until it has so many.
 pub(crate) fn fill(peer: &mut Peer, topic: &str, queue_id: &str, count: i64, tag: &str) {
     for _ in 0..count {
-        let properties = format!("TAGS\u{1}{tag}\u{2}");
+        // What recorded expressions ask for.
+        let wanted = if tag == "TagA" { "a\u{1}4\u{2}b\u{1}x\u{2}" } else { "" };
+        let properties = format!("TAGS\u{1}{tag}\u{2}{wanted}");
         let sent = peer.request(RequestCode::SEND_MESSAGE_V2, &send_fields(topic, queue_id, &properties), "filler");
         // Queues and topics that do not exist are part of what was recorded.
         if sent.code != 0 {
@@ -227,11 +231,21 @@ fn prepare_pull(asking: &mut Peer, preparing: &mut Peer, exchange: &Exchange) {
     }
     if remark.contains("subscription not exist") {
         join(asking, group, "GoldenTopicB", "*", version);
+    } else if remark.contains("filter data is not exist") {
+        subscribe_by_expression(asking, group, topic, "a >", version);
+    } else if remark.contains("filter data not latest") {
+        subscribe_by_expression(asking, group, topic, "a > 3", version - 1);
+        subscribe_by_expression(asking, group, topic, "a >", version);
     } else if remark.contains("subscription not latest") {
         join(asking, group, topic, "*", version - 1);
     } else {
         join(asking, group, topic, if matches { "*" } else { "TagA" }, version);
     }
+}
+
+fn subscribe_by_expression(peer: &mut Peer, group: &str, topic: &str, expression: &str, version: i64) {
+    let body = heartbeat("golden-client", group, topic, expression, version).replace("\"TAG\"", "\"SQL92\"");
+    assert_eq!(peer.request(RequestCode::HEART_BEAT, &[], body).code, 0);
 }
 
 fn prepare_offset(preparing: &mut Peer, request: &RemotingCommand, recorded: &RemotingCommand) {

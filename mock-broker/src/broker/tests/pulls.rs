@@ -200,3 +200,52 @@ fn a_pull_can_store_an_offset() {
     assert_eq!(pull(&mut bench, &fields).code, 19);
     assert_eq!(bench.broker.offsets.get("g", "orders", 0), Some(1));
 }
+
+#[test]
+fn consumers_choose_by_the_properties_of_messages() {
+    let mut bench = Bench::with(|settings| settings.filters_by_property = true);
+    let heartbeat = |expression: &str, version: i64| {
+        super::members::heartbeat("c", "g", "orders", expression, version, "CLUSTERING").replace("\"TAG\"", "\"SQL92\"")
+    };
+    let subscribe = |bench: &mut Bench, expression: &str, version: i64| {
+        let body = heartbeat(expression, version);
+        assert_eq!(bench.ask(A, RequestCode::HEART_BEAT, &[], body.as_bytes()).code, 0);
+        bench.effects();
+    };
+    for (amount, text) in [("3", b"1"), ("x", b"2"), ("7", b"3")] {
+        bench.send("orders", &format!("amount\u{1}{amount}\u{2}"), text);
+    }
+    let subscribed = |offset| with(pull_fields(offset, "0", ""), &[("expressionType", "SQL92")]);
+    subscribe(&mut bench, "amount >", 5);
+    assert_eq!(pull(&mut bench, &subscribed("0")).code, 27, "the expression cannot be read");
+    subscribe(&mut bench, "amount > 5", 6);
+    let found = pull(&mut bench, &subscribed("0"));
+    assert_eq!((found.code, found.field("nextBeginOffset")), (0, Some("3")));
+    assert_eq!(messages(&found).iter().map(|message| message.body()).collect::<Vec<_>>(), ["3"]);
+    subscribe(&mut bench, "amount >", 7);
+    let newer = with(subscribed("0"), &[("subVersion", "7")]);
+    assert_eq!(pull(&mut bench, &newer).code, 28, "what is known belongs to an older subscription");
+
+    // A pull that waits is woken by a message for it, not by others.
+    subscribe(&mut bench, "amount > 5", 8);
+    let waits = with(subscribed("3"), &[("sysFlag", "2")]);
+    assert!(bench.try_ask(A, RequestCode::PULL_MESSAGE, &waits, b"").is_none());
+    bench.send("orders", "amount\u{1}4\u{2}", b"4");
+    assert!(bench.effects().0.is_empty());
+    bench.send("orders", "amount\u{1}8\u{2}", b"5");
+    let (answers, _) = bench.effects();
+    assert_eq!(messages(&answers[0].1).iter().map(|message| message.body()).collect::<Vec<_>>(), ["5"]);
+
+    // A pull that brings what cannot be read gets everything.
+    let brings = |expression| with(pull_fields("0", NOW_FLAGS, expression), &[("expressionType", "SQL92")]);
+    assert_eq!(messages(&pull(&mut bench, &brings("amount = 3"))).len(), 1);
+    assert_eq!(messages(&pull(&mut bench, &brings("amount >"))).len(), 5);
+    let check = |expression: &str| {
+        format!(
+            r#"{{"clientId":"c","group":"g","subscriptionData":{{"topic":"orders","subString":"{expression}","expressionType":"SQL92"}}}}"#
+        )
+    };
+    assert_eq!(bench.ask(A, RequestCode::CHECK_CLIENT_CONFIG, &[], check("amount > 5").as_bytes()).code, 0);
+    let refused = bench.ask(A, RequestCode::CHECK_CLIENT_CONFIG, &[], check("amount >").as_bytes());
+    assert_eq!((refused.code, refused.remark.is_some()), (23, true));
+}

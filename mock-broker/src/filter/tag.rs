@@ -1,4 +1,4 @@
-//! Which messages a consumer wants, as far as the broker decides: by the hash of the tag.
+//! Filters by the hash of the tag.
 
 use rocketmq_wire::filter::{self, TagExpression};
 use rocketmq_wire::model::SubscriptionData;
