@@ -6,6 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rocketmq_wire::message::id::UniqueIdFactory;
+use rocketmq_wire::request::admin::{
+    ConsumeDirectlyRequest, ConsumerRunningInfoRequest, ConsumerStatusFromClientRequest, ResetConsumerOffsetRequest,
+};
 use rocketmq_wire::request::group::NotifyConsumerIdsChangedRequest;
 use rocketmq_wire::{LanguageCode, RequestCode, ResponseCode};
 use tokio::sync::mpsc;
@@ -322,7 +325,12 @@ fn identity(env: &Env, address: IpAddr, instance_name: Option<&str>) -> Identity
     };
     let random = env.random();
     // Two halves of one number: the salt tells apart clients of one process, and processes with one number.
-    Identity::new(client_id, UniqueIdFactory::new(address, process, (random >> 32) as i32, 0), random as u16)
+    Identity::new(
+        client_id,
+        instance_name.is_some(),
+        UniqueIdFactory::new(address, process, (random >> 32) as i32, 0),
+        random as u16,
+    )
 }
 
 /// What brokers may ask of this client, and whom it is handed to.
@@ -346,12 +354,46 @@ impl Asked {
                 }
                 RequestCode::CHECK_TRANSACTION_STATE => self.transaction_checks.deliver(&request),
                 RequestCode::PUSH_REPLY_MESSAGE_TO_CLIENT => self.replies.deliver(request, self.env.wall_clock_ms()),
+                RequestCode::RESET_CONSUMER_CLIENT_OFFSET => {
+                    let group =
+                        request.decode::<ResetConsumerOffsetRequest<'_>>().map(|header| header.group.into_owned());
+                    pass_on(&self.groups, group, request);
+                }
+                RequestCode::GET_CONSUMER_STATUS_FROM_CLIENT => {
+                    let header = request.decode::<ConsumerStatusFromClientRequest<'_>>();
+                    let group = header.map(|header| header.group.into_owned());
+                    pass_on(&self.groups, group, request);
+                }
+                RequestCode::GET_CONSUMER_RUNNING_INFO => {
+                    let header = request.decode::<ConsumerRunningInfoRequest<'_>>();
+                    let group = header.map(|header| header.consumer_group.into_owned());
+                    pass_on(&self.groups, group, request);
+                }
+                RequestCode::CONSUME_MESSAGE_DIRECTLY => {
+                    let header = request.decode::<ConsumeDirectlyRequest<'_>>();
+                    let group = header.map(|header| header.consumer_group.into_owned());
+                    pass_on(&self.groups, group, request);
+                }
                 code => {
                     let remark = format!("this client does not serve request {code}");
                     request.refuse(ResponseCode::REQUEST_CODE_NOT_SUPPORTED, &remark);
                 }
             }
         }
+    }
+}
+
+/// Has the consumer of a group answer a request.
+fn pass_on(groups: &Groups, group: Result<String>, request: Incoming) {
+    match group {
+        Ok(group) => {
+            if let Err(request) = groups.pass_on(&group, request) {
+                // Java's words, which its tools may look for.
+                let remark = format!("The Consumer Group <{group}> not exist in this consumer");
+                request.refuse(ResponseCode::SYSTEM_ERROR, &remark);
+            }
+        }
+        Err(error) => request.refuse(ResponseCode::SYSTEM_ERROR, &error.to_string()),
     }
 }
 

@@ -57,7 +57,9 @@ pub mod transport;
 
 pub use client::{Client, ClientBuilder};
 pub use config::NameServers;
-pub use consumer::{ConsumeFrom, ConsumerStats, MessageView, PushConsumer, PushConsumerBuilder};
+pub use consumer::{
+    ConsumeFrom, ConsumeResult, ConsumerStats, FilterExpression, MessageView, PushConsumer, PushConsumerBuilder,
+};
 pub use credentials::{ChangeableCredentials, Credentials, CredentialsProvider};
 pub use error::{Error, ErrorKind, Outcome, Result};
 pub use message::{Message, MessageQueue};

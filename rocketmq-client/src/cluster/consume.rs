@@ -8,9 +8,12 @@ use std::time::Instant;
 use bytes::Bytes;
 use rocketmq_wire::ResponseCode;
 use rocketmq_wire::fastjson;
-use rocketmq_wire::model::ConsumerList;
+use rocketmq_wire::model::{
+    CheckClient, ConsumerConnection, ConsumerList, LockBatch, LockedQueues, MessageQueue as WireQueue, SubscriptionData,
+};
 use rocketmq_wire::request::Request;
-use rocketmq_wire::request::group::ConsumerListRequest;
+use rocketmq_wire::request::admin::ConsumerConnectionRequest;
+use rocketmq_wire::request::group::{CheckClientRequest, ConsumerListRequest, LockBatchRequest, UnlockBatchRequest};
 use rocketmq_wire::request::offset::{
     MaxOffsetRequest, MinOffsetRequest, OffsetResponse, QueryConsumerOffsetRequest, SearchOffsetByTimestampRequest,
     UpdateConsumerOffsetRequest,
@@ -18,7 +21,7 @@ use rocketmq_wire::request::offset::{
 use rocketmq_wire::request::pull::{PullMessageRequest, PullMessageResponse};
 use rocketmq_wire::request::send::{ConsumerSendMessageBackRequest, SendMessageRequestV2};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::message::MessageQueue;
 use crate::remoting::{Peer, Response};
 
@@ -165,6 +168,89 @@ pub(crate) async fn consumer_list(peer: &Peer, group: &str, deadline: Instant) -
         Ok(list.unwrap_or_default().consumer_id_list)
     };
     answer.await.map_err(|error: crate::Error| error.with_operation("ask for the members of the group"))
+}
+
+/// Asks a broker whether it can work with a subscription.
+///
+/// Its words are in the error: a bad expression, or that it does not filter by properties.
+pub(crate) async fn check_subscription(
+    peer: &Peer,
+    client_id: &str,
+    group: &str,
+    subscription: SubscriptionData,
+    deadline: Instant,
+) -> Result<()> {
+    let check =
+        CheckClient { client_id: client_id.to_owned(), group: group.to_owned(), subscription_data: subscription };
+    let answer = async { peer.call(&CheckClientRequest, &json(&check)?, deadline).await.and_then(Response::success) };
+    answer.await.map(drop).map_err(|error: Error| error.with_operation("check the subscription"))
+}
+
+/// What the broker knows of the members of a group, and of what they subscribe to.
+pub(crate) async fn consumer_connections(peer: &Peer, group: &str, deadline: Instant) -> Result<ConsumerConnection> {
+    let request = ConsumerConnectionRequest { consumer_group: group.into() };
+    let answer = async {
+        let response = peer.call(&request, &Bytes::new(), deadline).await?.success()?;
+        let known: Option<ConsumerConnection> =
+            fastjson::from_slice("consumer connections", response.body()).map_err(|error| response.malformed(error))?;
+        Ok(known.unwrap_or_default())
+    };
+    answer.await.map_err(|error: Error| error.with_operation("ask for the subscriptions of the group"))
+}
+
+/// Locks queues of one broker for a client. Returns those that are locked.
+pub(crate) async fn lock_queues(
+    peer: &Peer,
+    client_id: &str,
+    group: &str,
+    queues: &[&MessageQueue],
+    deadline: Instant,
+) -> Result<Vec<MessageQueue>> {
+    let answer = async {
+        let body = json(&lock_batch(client_id, group, queues))?;
+        let response = peer.call(&LockBatchRequest, &body, deadline).await?.success()?;
+        let locked: Option<LockedQueues> =
+            fastjson::from_slice("locked queues", response.body()).map_err(|error| response.malformed(error))?;
+        let queue = |queue: WireQueue| MessageQueue::new(queue.topic, queue.broker_name, queue.queue_id);
+        Ok(locked.unwrap_or_default().locked.into_iter().map(queue).collect())
+    };
+    answer.await.map_err(|error: Error| error.with_operation("lock queues"))
+}
+
+/// Gives locks back.
+pub(crate) async fn unlock_queues(
+    peer: &Peer,
+    client_id: &str,
+    group: &str,
+    queues: &[&MessageQueue],
+    deadline: Instant,
+) -> Result<()> {
+    let answer = async {
+        let body = json(&lock_batch(client_id, group, queues))?;
+        peer.call(&UnlockBatchRequest, &body, deadline).await.and_then(Response::success)
+    };
+    answer.await.map(drop).map_err(|error: Error| error.with_operation("unlock queues"))
+}
+
+fn lock_batch(client_id: &str, group: &str, queues: &[&MessageQueue]) -> LockBatch {
+    let queue = |queue: &&MessageQueue| WireQueue {
+        broker_name: queue.broker().to_owned(),
+        queue_id: queue.id(),
+        topic: queue.topic().to_owned(),
+    };
+    LockBatch {
+        client_id: client_id.to_owned(),
+        consumer_group: group.to_owned(),
+        mq_set: queues.iter().map(queue).collect(),
+        only_this_broker: false,
+    }
+}
+
+fn json<T: serde::Serialize>(value: &T) -> Result<Bytes> {
+    let body = serde_json::to_vec(value).map_err(|error| {
+        Error::new(ErrorKind::InvalidArgument, "the body of a request cannot be written").with_source(error)
+    })?;
+    Ok(body.into())
 }
 
 /// Hands a message back to the broker, which delivers it to the group again later.

@@ -8,14 +8,15 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use rocketmq_wire::model::{ConsumerData, HeartbeatData, ProducerData};
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::broker;
 use super::brokers::Brokers;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::namespace::Namespace;
-use crate::remoting::{ConnectionEvent, Pool};
+use crate::remoting::{ConnectionEvent, Incoming, Pool};
 
 /// A group that this client belongs to, in one of the two roles.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,10 +63,14 @@ impl State {
     }
 }
 
+/// Requests of brokers to one consumer that wait for it, at most; one more is refused.
+const REQUESTS: usize = 16;
+
 #[derive(Debug)]
 struct Consumer {
     data: ConsumerData,
     changed: Arc<Notify>,
+    requests: mpsc::Sender<Incoming>,
 }
 
 impl Groups {
@@ -106,11 +111,30 @@ impl Groups {
             ));
         }
         let changed = Arc::new(Notify::new());
-        state.consumers.insert(Arc::clone(&group), Consumer { data, changed: Arc::clone(&changed) });
+        let (requests, incoming) = mpsc::channel(REQUESTS);
+        state.consumers.insert(Arc::clone(&group), Consumer { data, changed: Arc::clone(&changed), requests });
         state.tell = true;
         drop(state);
         self.0.work.notify_one();
-        Ok(Membership::new(self, Group::Consumer(group), Some(changed)))
+        let mut membership = Membership::new(self, Group::Consumer(group), Some(changed));
+        membership.requests = Some(incoming);
+        Ok(membership)
+    }
+
+    /// Says of a consumer that has joined what it subscribes to now; brokers learn it with the next heartbeat.
+    pub(crate) fn update_consumer(&self, data: ConsumerData) {
+        if let Some(consumer) = self.state().consumers.get_mut(data.group_name.as_str()) {
+            consumer.data = data;
+        }
+    }
+
+    /// Hands the request of a broker to the consumer of a group; gives it back when there is none, or it does not keep up.
+    pub(crate) fn pass_on(&self, group: &str, request: Incoming) -> Result<(), Incoming> {
+        let requests = self.state().consumers.get(group).map(|consumer| consumer.requests.clone());
+        let Some(requests) = requests else { return Err(request) };
+        requests.try_send(request).map_err(|error| match error {
+            TrySendError::Full(request) | TrySendError::Closed(request) => request,
+        })
     }
 
     /// Wakes the consumer of a group: the group's members or their subscriptions changed.
@@ -205,12 +229,18 @@ pub(crate) struct Membership {
     groups: Groups,
     group: Group,
     changed: Option<Arc<Notify>>,
+    requests: Option<mpsc::Receiver<Incoming>>,
     left: bool,
 }
 
 impl Membership {
     fn new(groups: &Groups, group: Group, changed: Option<Arc<Notify>>) -> Self {
-        Self { groups: groups.clone(), group, changed, left: false }
+        Self { groups: groups.clone(), group, changed, requests: None, left: false }
+    }
+
+    /// What brokers ask of the consumer; once.
+    pub(crate) fn take_requests(&mut self) -> Option<mpsc::Receiver<Incoming>> {
+        self.requests.take()
     }
 
     /// Leaves the group and waits until the brokers know, or cannot be told.

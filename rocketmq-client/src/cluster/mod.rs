@@ -64,13 +64,15 @@ struct Inner {
 #[derive(Debug)]
 pub(crate) struct Identity {
     client_id: Arc<str>,
+    /// Whether the client id is the same each time.
+    has_instance_name: bool,
     unique_ids: UniqueIdFactory,
     counter: AtomicU16,
 }
 
 impl Identity {
-    pub(crate) fn new(client_id: String, unique_ids: UniqueIdFactory, first: u16) -> Self {
-        Self { client_id: client_id.into(), unique_ids, counter: AtomicU16::new(first) }
+    pub(crate) fn new(client_id: String, has_instance_name: bool, unique_ids: UniqueIdFactory, first: u16) -> Self {
+        Self { client_id: client_id.into(), has_instance_name, unique_ids, counter: AtomicU16::new(first) }
     }
 }
 
@@ -137,6 +139,11 @@ impl Cluster {
         &self.0.namespace
     }
 
+    /// Whether the client id is the same each time that the user's program runs.
+    pub(crate) fn has_instance_name(&self) -> bool {
+        self.0.identity.has_instance_name
+    }
+
     /// A message id that no other message has, made at `now_ms` (milliseconds since 1970).
     pub(crate) fn unique_id(&self, now_ms: i64) -> UniqueId {
         let counter = self.0.identity.counter.fetch_add(1, Ordering::Relaxed);
@@ -184,6 +191,13 @@ impl Cluster {
         let brokers = self.0.brokers.borrow();
         let (id, address) = brokers.broker(broker)?.reading_from(wanted)?;
         Some((id, self.peer(address)))
+    }
+
+    /// The id of a replica of a broker that is not its master, if there is one.
+    pub(crate) fn slave(&self, broker: &str) -> Option<i64> {
+        let brokers = self.0.brokers.borrow();
+        let mut ids = brokers.broker(broker)?.addresses.keys().copied();
+        ids.find(|id| *id != MASTER_ID)
     }
 
     /// The name server that is asked first.

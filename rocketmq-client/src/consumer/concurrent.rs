@@ -1,116 +1,134 @@
-//! Handlers at work: as many at once as asked for, over all queues, in no order.
+//! Handlers at work: as many at once as asked for, over all queues.
 
-use std::any::Any;
-use std::fmt;
-use std::future::Future;
-use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use futures_util::FutureExt;
+use tokio::sync::watch;
 
 use super::dispatch::Work;
 use super::group::Group;
+use super::handler::{ConsumeResult, Handled};
 use super::message_view::MessageView;
-use super::retry;
+use super::owned_queue::OwnedQueue;
+use super::process_queue::Ticket;
+use super::settle::{self, Settled};
+use crate::env::Task;
 
-/// What a handler can come to: nothing or `Ok` when the message is consumed, `Err` when it has to be delivered again.
-pub trait HandlerResult {
-    /// The reason why the message was not consumed, if it was not.
-    fn failure(self) -> Option<String>;
+/// The tasks that run handlers. There are as many of them as handlers may run at once, so no task is made for a message.
+#[derive(Debug)]
+pub(super) struct Workers {
+    tasks: Mutex<Vec<Task>>,
+    wanted: watch::Sender<usize>,
 }
 
-impl HandlerResult for () {
-    fn failure(self) -> Option<String> {
-        None
+impl Workers {
+    pub(super) fn start(group: &Arc<Group>, count: usize) -> Self {
+        let this = Self { tasks: Mutex::default(), wanted: watch::Sender::new(0) };
+        this.set_count(group, count);
+        this
     }
-}
 
-impl<E: fmt::Display> HandlerResult for Result<(), E> {
-    fn failure(self) -> Option<String> {
-        self.err().map(|error| error.to_string())
+    pub(super) fn count(&self) -> usize {
+        *self.wanted.borrow()
     }
-}
 
-/// One of the tasks that run handlers: takes a message, hands it to the handler, and settles what comes of it. Ends when
-/// the consumer has stopped.
-///
-/// There are as many of them as handlers may run at once, so no task is made for a message. Dropping the future in the
-/// midst of a handler leaves the message undone.
-pub(super) async fn work<H, F>(group: Arc<Group>, handler: Arc<H>)
-where
-    H: Fn(MessageView) -> F + Send + Sync + 'static,
-    F: Future + Send,
-    F::Output: HandlerResult,
-{
-    while let Some(work) = group.dispatch.next().await {
-        match consume(&group, &*handler, &work.message).await {
-            None => {
-                group.counters.consumed.one();
-                work.queue.finish(work.ticket);
+    /// Sets how many handlers may run at once. Handlers that run are not disturbed.
+    pub(super) fn set_count(&self, group: &Arc<Group>, count: usize) {
+        self.wanted.send_replace(count);
+        // Pushes and removals cannot panic half way.
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        for index in 0..count {
+            let spawn = || group.env().spawn(work(Arc::clone(group), index, self.wanted.subscribe()));
+            match tasks.get_mut(index) {
+                Some(task) if task.is_finished() => *task = spawn(),
+                Some(_) => {}
+                None => tasks.push(spawn()),
             }
-            Some(reason) => hand_back(&group, work, &reason).await,
+        }
+    }
+
+    /// All tasks, to be waited for or cut off.
+    pub(super) fn take(&self) -> Vec<Task> {
+        std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// One of the tasks that run handlers: takes messages, hands them to the handler, and settles what comes of it. Ends when
+/// the consumer has stopped, or fewer are wanted.
+///
+/// Dropping the future in the midst of a handler leaves the messages undone.
+async fn work(group: Arc<Group>, index: usize, mut wanted: watch::Receiver<usize>) {
+    loop {
+        let work = tokio::select! {
+            biased;
+            _ = wanted.wait_for(|wanted| *wanted <= index) => return,
+            work = group.dispatch.next(group.env(), group.options.batch_size) => work,
+        };
+        let Some(Work { queue, messages }) = work else { return };
+        consume(&group, &queue, messages).await;
+    }
+}
+
+/// Runs handlers for messages of one queue; those of one topic together.
+async fn consume(group: &Arc<Group>, queue: &Arc<OwnedQueue>, mut messages: Vec<(Ticket, MessageView)>) {
+    while !messages.is_empty() {
+        // A retry topic brings messages of all topics.
+        let of_first = messages.iter().take_while(|(_, message)| message.topic() == messages[0].1.topic()).count();
+        let rest = messages.split_off(of_first);
+        let batch = std::mem::replace(&mut messages, rest);
+        if !consume_batch(group, queue, batch).await {
+            // One that is to be handled first has failed.
+            for (ticket, message) in messages {
+                group.redelivery.set_aside(group, Arc::clone(queue), ticket, message, Duration::ZERO);
+            }
+            return;
         }
     }
 }
 
-/// Runs the handler for one message. Returns why the message was not consumed, if it was not.
-async fn consume<H, F>(group: &Group, handler: &H, message: &MessageView) -> Option<String>
-where
-    H: Fn(MessageView) -> F,
-    F: Future,
-    F::Output: HandlerResult,
-{
-    let mut message = message.clone();
-    if let Err(error) = message.inflate(group.options.max_body_bytes) {
-        group.counters.failed.one();
-        return Some(error.to_string());
-    }
-    // Nothing of ours is in there that a panic could leave half changed; the handler's own state is the handler's.
-    match AssertUnwindSafe(async { handler(message).await.failure() }).catch_unwind().await {
-        Ok(failure) => {
-            group.counters.failed.add(usize::from(failure.is_some()));
-            failure
+/// Returns whether messages behind these may be handled.
+async fn consume_batch(group: &Arc<Group>, queue: &Arc<OwnedQueue>, batch: Vec<(Ticket, MessageView)>) -> bool {
+    let started = group.env().now();
+    let mut results: Vec<_> = batch.iter().map(|_| None).collect();
+    let mut plain = Vec::with_capacity(batch.len());
+    for ((_, message), result) in batch.iter().zip(&mut results) {
+        match message.plain(group.options.max_body_bytes, group.env().wall_clock_ms_at(started)) {
+            Ok(copy) => plain.push(copy),
+            Err(error) => *result = Some(failed(error.to_string())),
         }
-        Err(panic) => {
+    }
+    if !plain.is_empty() {
+        let topic = plain[0].topic();
+        let handled = match group.handlers.of(topic) {
+            Some(handler) => handler.run(plain).await,
+            None => {
+                let reason = format!("this consumer has no handler for topic `{topic}`: it was unsubscribed from");
+                plain.iter().map(|_| failed(reason.clone())).collect()
+            }
+        };
+        for (result, handled) in results.iter_mut().filter(|result| result.is_none()).zip(handled) {
+            *result = Some(handled);
+        }
+    }
+    let took = group.env().now().saturating_duration_since(started);
+    let is_ordered = queue.order().is_ordered();
+    let mut goes_on = true;
+    for ((ticket, message), result) in batch.into_iter().zip(results) {
+        let Handled { result, reason, panicked } =
+            result.unwrap_or_else(|| failed("the handler gave no result".into()));
+        let succeeded = result == ConsumeResult::Success;
+        queue.note_consumed(group.env(), succeeded, took);
+        if panicked {
             group.counters.panicked.one();
-            Some(format!("the handler panicked: {}", panic_text(&*panic)))
+        } else if !succeeded {
+            group.counters.failed.one();
         }
+        goes_on &= !is_ordered || succeeded;
+        settle::settle(group, Settled { queue: Arc::clone(queue), ticket, message, result, reason }).await;
     }
+    goes_on
 }
 
-async fn hand_back(group: &Arc<Group>, work: Work, reason: &str) {
-    let Work { queue, ticket, message } = work;
-    tracing::warn!(
-        group = &*group.name,
-        topic = message.topic(),
-        message_id = &*message.message_id(),
-        reconsume_times = message.reconsume_times(),
-        reason,
-        "a message was not consumed and will be delivered again"
-    );
-    // The next owner of the queue gets the message anyway.
-    if queue.is_released() {
-        return queue.finish(ticket);
-    }
-    match retry::hand_back(group, &message).await {
-        Ok(()) => {
-            group.counters.sent_back.one();
-            queue.finish(ticket);
-        }
-        Err(error) => {
-            group.counters.failed_send_backs.one();
-            tracing::warn!(
-                group = &*group.name,
-                message_id = &*message.message_id(),
-                %error,
-                "no broker takes a message back; it is kept, and handed to a handler again"
-            );
-            group.redelivery.set_aside(group.env().now(), queue, ticket, message);
-        }
-    }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&'static str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+fn failed(reason: String) -> Handled<ConsumeResult> {
+    Handled { result: ConsumeResult::Retry, reason: Some(reason), panicked: false }
 }

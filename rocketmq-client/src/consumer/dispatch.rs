@@ -1,4 +1,4 @@
-//! Which queue the next free handler takes a message from: all in turn, one message each.
+//! Which queue the next free handler takes messages from: all in turn, one batch each.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,6 +8,7 @@ use tokio::sync::Semaphore;
 use super::message_view::MessageView;
 use super::owned_queue::OwnedQueue;
 use super::process_queue::Ticket;
+use crate::env::Env;
 
 /// The queues with messages that wait for a handler. A queue stands here once, however many wait in it.
 #[derive(Debug)]
@@ -17,11 +18,10 @@ pub(super) struct Dispatch {
     permits: Semaphore,
 }
 
-/// A message for a handler, with what to report to.
+/// Messages of one queue for a handler, with what to report to.
 pub(super) struct Work {
     pub(super) queue: Arc<OwnedQueue>,
-    pub(super) ticket: Ticket,
-    pub(super) message: MessageView,
+    pub(super) messages: Vec<(Ticket, MessageView)>,
 }
 
 impl Dispatch {
@@ -40,18 +40,25 @@ impl Dispatch {
         self.permits.add_permits(1);
     }
 
-    /// The next message; `None` when the consumer has stopped. Dropping the future takes nothing.
-    pub(super) async fn next(&self) -> Option<Work> {
+    /// A message is done for good.
+    pub(super) fn finish(&self, queue: &Arc<OwnedQueue>, ticket: Ticket) {
+        if queue.finish(ticket) {
+            self.list(Arc::clone(queue));
+        }
+    }
+
+    /// The next messages, at most so many; `None` when the consumer has stopped. Dropping the future takes nothing.
+    pub(super) async fn next(&self, env: &Env, most: usize) -> Option<Work> {
         loop {
             self.permits.acquire().await.ok()?.forget();
             let queue = self.ready().pop_front();
             let Some(queue) = queue else { continue };
             // A queue that was stopped meanwhile has nothing.
-            let Some(taken) = queue.take() else { continue };
+            let Some(taken) = queue.take(most, env.now()) else { continue };
             if taken.more {
                 self.list(Arc::clone(&queue));
             }
-            return Some(Work { queue, ticket: taken.ticket, message: taken.message });
+            return Some(Work { queue, messages: taken.messages });
         }
     }
 

@@ -19,6 +19,21 @@ pub(crate) struct Limits {
     pub(crate) span: i64,
 }
 
+/// Limits over all queues of a topic that this client reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct TopicLimits {
+    pub(crate) messages: Option<usize>,
+    pub(crate) bytes: Option<usize>,
+}
+
+impl TopicLimits {
+    /// The limits of one of `queues` queues: an equal share, at least 1, in place of what is set for each queue.
+    pub(crate) fn share(&self, each: Limits, queues: usize) -> Limits {
+        let share = |of_topic: Option<usize>, of_queue| of_topic.map_or(of_queue, |all| (all / queues.max(1)).max(1));
+        Limits { messages: share(self.messages, each.messages), bytes: share(self.bytes, each.bytes), span: each.span }
+    }
+}
+
 impl Default for Limits {
     /// Java's: 1000 messages, 100 MiB, a span of 2000.
     fn default() -> Self {
@@ -53,6 +68,14 @@ impl Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_limit_of_a_topic_is_shared_by_its_queues() {
+        let limits = TopicLimits { messages: Some(10), bytes: None };
+        assert_eq!(limits.share(Limits::default(), 4), Limits { messages: 2, ..Limits::default() });
+        assert_eq!(limits.share(Limits::default(), 40).messages, 1);
+        assert_eq!(TopicLimits::default().share(Limits::default(), 4), Limits::default());
+    }
 
     #[test]
     fn a_limit_may_be_reached_and_not_exceeded() {

@@ -1,27 +1,74 @@
 //! What the parts of one consumer share.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use rocketmq_wire::message::names;
+use tokio::sync::watch;
+
+use super::allocate::AllocateStrategy;
+use super::delay_levels::DelayLevels;
 use super::dispatch::Dispatch;
-use super::flow_control::{Excess, Limits};
-use super::retry::Redelivery;
+use super::flow_control::{Excess, Limits, TopicLimits};
+use super::handler::Handlers;
+use super::message_view::MessageView;
+use super::offset_store::{BrokerOffsets, OffsetStore};
+use super::order::Order;
+use super::owned_queue::Content;
+use super::push::UnfinishedQueue;
+use super::rebalance::QueueChange;
+use super::redelivery::Redelivery;
+use super::reports::Reports;
+use super::retry::Delay;
+use super::settle::Settlements;
 use super::start_offset::ConsumeFrom;
-use super::subscription::Subscription;
+use super::subscription::{Subscription, Subscriptions};
 use crate::cluster::Cluster;
 use crate::env::Env;
+use crate::message::MessageQueue;
+
+type BeforeDeadLetter = dyn Fn(MessageView) -> BoxFuture<'static, ()> + Send + Sync;
+type OnQueueChange = dyn Fn(&QueueChange) + Send + Sync;
+type MessageFilter = dyn Fn(&MessageView) -> bool + Send + Sync;
+
+/// Functions of the user's that are called beside the handler.
+#[derive(Clone, Default)]
+pub(super) struct Hooks {
+    pub(super) before_dead_letter: Option<Arc<BeforeDeadLetter>>,
+    pub(super) on_queue_change: Option<Arc<OnQueueChange>>,
+    pub(super) filter: Option<Arc<MessageFilter>>,
+}
+
+impl std::fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hooks").finish_non_exhaustive()
+    }
+}
 
 /// Settings of a push consumer. The defaults are those of the Java client 5.3.3 unless said otherwise.
 #[derive(Debug, Clone)]
 pub(super) struct Options {
     pub(super) concurrency: usize,
     pub(super) consume_from: ConsumeFrom,
+    pub(super) order: Order,
+    pub(super) broadcasting: bool,
     pub(super) limits: Limits,
+    pub(super) topic_limits: TopicLimits,
+    /// Messages handed to a handler at once.
+    pub(super) batch_size: usize,
     /// Messages asked for in one pull; brokers have a limit of their own, 32 by default.
     pub(super) pull_batch_size: i32,
-    pub(super) max_reconsume_times: i32,
+    pub(super) pull_interval: Duration,
+    /// Java: 16 for concurrent consumers, no limit for ordered ones.
+    pub(super) max_reconsume_times: Option<i32>,
+    pub(super) retry_schedule: Vec<Duration>,
+    pub(super) delay_levels: DelayLevels,
+    pub(super) suspend_time: Duration,
+    pub(super) consume_timeout: Duration,
     pub(super) commit_interval: Duration,
     pub(super) max_body_bytes: usize,
     /// How long handlers that run may go on when their queue is given away or the consumer is shut down. Java: not at all.
@@ -33,12 +80,45 @@ impl Default for Options {
         Self {
             concurrency: 20,
             consume_from: ConsumeFrom::default(),
+            order: Order::Free,
+            broadcasting: false,
             limits: Limits::default(),
+            topic_limits: TopicLimits::default(),
+            batch_size: 1,
             pull_batch_size: 32,
-            max_reconsume_times: 16,
+            pull_interval: Duration::ZERO,
+            max_reconsume_times: None,
+            retry_schedule: Vec::new(),
+            delay_levels: DelayLevels::default(),
+            suspend_time: Duration::from_secs(1),
+            consume_timeout: Duration::from_secs(15 * 60),
             commit_interval: Duration::from_secs(5),
             max_body_bytes: 16 << 20,
             drain_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Options {
+    pub(super) fn is_broadcasting(&self) -> bool {
+        self.broadcasting
+    }
+
+    /// Whether the broker has to lock a queue before its messages are handled.
+    pub(super) fn needs_locks(&self) -> bool {
+        self.order.is_ordered() && !self.broadcasting
+    }
+
+    pub(super) fn max_reconsume_times(&self) -> i32 {
+        self.max_reconsume_times.unwrap_or(if self.order.is_ordered() { i32::MAX } else { 16 })
+    }
+
+    /// The delay after which a message comes again that has been delivered so often before and failed once more.
+    pub(super) fn usual_delay(&self, times: u32) -> Delay {
+        let index = usize::try_from(times).unwrap_or(usize::MAX);
+        match self.retry_schedule.get(index).or(self.retry_schedule.last()) {
+            Some(delay) => Delay::Level(self.delay_levels.level_for(*delay)),
+            None => Delay::Usual,
         }
     }
 }
@@ -50,15 +130,101 @@ pub(super) struct Group {
     pub(super) retry_topic: Arc<str>,
     pub(super) cluster: Cluster,
     pub(super) options: Options,
-    pub(super) subscriptions: BTreeMap<Arc<str>, Arc<Subscription>>,
+    pub(super) hooks: Hooks,
+    pub(super) subscriptions: watch::Sender<Arc<Subscriptions>>,
+    pub(super) strategy: Arc<dyn AllocateStrategy>,
+    pub(super) offsets: Arc<dyn OffsetStore>,
+    /// Whether offsets are kept by brokers, which may then be told with a pull.
+    pub(super) offsets_at_brokers: bool,
+    pub(super) handlers: Handlers,
     pub(super) dispatch: Dispatch,
     pub(super) redelivery: Redelivery,
+    pub(super) settlements: Settlements,
+    pub(super) paused: watch::Sender<bool>,
+    /// Counts requests for a rebalance that do not come from a broker.
+    pub(super) rebalance_wanted: watch::Sender<u64>,
+    pub(super) reports: Reports,
     pub(super) counters: Counters,
+    /// In milliseconds since 1970.
+    pub(super) started_ms: i64,
+    /// Queues that were let go although handlers still worked on them.
+    left: Mutex<Vec<UnfinishedQueue>>,
+}
+
+/// What a consumer was made of.
+pub(super) struct Parts {
+    pub(super) name: Arc<str>,
+    pub(super) cluster: Cluster,
+    pub(super) options: Options,
+    pub(super) hooks: Hooks,
+    pub(super) subscriptions: Subscriptions,
+    pub(super) strategy: Arc<dyn AllocateStrategy>,
+    /// In place of the brokers.
+    pub(super) offsets: Option<Arc<dyn OffsetStore>>,
+    pub(super) handlers: Handlers,
 }
 
 impl Group {
+    pub(super) fn new(parts: Parts) -> Self {
+        let Parts { name, cluster, options, hooks, subscriptions, strategy, offsets, handlers } = parts;
+        let offsets_at_brokers = offsets.is_none();
+        let offsets = offsets.unwrap_or_else(|| Arc::new(BrokerOffsets { cluster: cluster.clone() }));
+        Self {
+            retry_topic: names::retry_topic(&name).into(),
+            name,
+            started_ms: cluster.env().wall_clock_ms(),
+            cluster,
+            options,
+            hooks,
+            subscriptions: watch::Sender::new(Arc::new(subscriptions)),
+            strategy,
+            offsets,
+            offsets_at_brokers,
+            handlers,
+            dispatch: Dispatch::new(),
+            redelivery: Redelivery::default(),
+            settlements: Settlements::default(),
+            paused: watch::Sender::new(false),
+            rebalance_wanted: watch::Sender::new(0),
+            reports: Reports::default(),
+            counters: Counters::default(),
+            left: Mutex::default(),
+        }
+    }
+
+    pub(super) fn left_undone(&self, queue: &MessageQueue, content: Content) {
+        tracing::warn!(group = &*self.name, %queue, running = content.running, "handlers did not end in time");
+        let left = UnfinishedQueue { queue: queue.clone(), running: content.running, offset: content.committable };
+        // A push cannot panic half way.
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).push(left);
+    }
+
+    /// Queues that were let go although handlers still worked on them, since this was asked last.
+    pub(super) fn take_left(&self) -> Vec<UnfinishedQueue> {
+        std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     pub(super) fn env(&self) -> &Env {
         self.cluster.env()
+    }
+
+    /// The subscription to a topic, unless it was unsubscribed from.
+    pub(super) fn subscription(&self, topic: &str) -> Option<Arc<Subscription>> {
+        self.subscriptions.borrow().get(topic).cloned()
+    }
+
+    pub(super) fn want_rebalance(&self) {
+        self.rebalance_wanted.send_modify(|count| *count += 1);
+    }
+
+    /// Tells the user of a message that is about to become a dead letter. A panic of the user's function is only logged.
+    pub(super) async fn before_dead_letter(&self, message: &MessageView) {
+        self.counters.dead_lettered.one();
+        let Some(hook) = &self.hooks.before_dead_letter else { return };
+        let Ok(message) = message.plain(self.options.max_body_bytes, self.env().wall_clock_ms()) else { return };
+        if AssertUnwindSafe(async { hook(message).await }).catch_unwind().await.is_err() {
+            tracing::error!(group = &*self.name, "the function that is called before a dead letter panicked");
+        }
     }
 }
 
@@ -91,7 +257,8 @@ counters! {
     failed_pulls,
     /// Messages received and wanted.
     received,
-    /// Messages that brokers sent although their tag is not subscribed to: tags whose hashes are the same.
+    /// Messages that brokers sent although they are not wanted: tags whose hashes are the same, and what the consumer's own
+    /// filter refused.
     filtered,
     /// Messages that could not be read and were passed over.
     unreadable,
@@ -107,7 +274,13 @@ counters! {
     sent_back,
     /// Times that a message could not be handed back; it is then kept and handed to a handler again.
     failed_send_backs,
-    /// Offsets stored at brokers.
+    /// Messages that were dropped because a broadcasting consumer's handler failed.
+    dropped,
+    /// Messages that are among the dead letters because of this consumer.
+    dead_lettered,
+    /// Messages whose handler did not end within the consume timeout, and that were handed back.
+    given_up,
+    /// Offsets stored.
     commits,
     /// Offsets that could not be stored; the next ones make up for them.
     failed_commits,

@@ -1,9 +1,10 @@
 //! A message as a handler gets it.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use crate::message::MessageQueue;
@@ -21,6 +22,32 @@ pub(crate) struct Origin {
     pub(crate) is_own_retry_topic: bool,
     /// What the names in stored messages are in.
     pub(crate) namespace: Namespace,
+    /// Time that handlers asked for beyond the consume timeout, by offset.
+    pub(crate) extensions: Mutex<BTreeMap<i64, Duration>>,
+}
+
+impl Origin {
+    pub(crate) fn new(queue: MessageQueue, is_own_retry_topic: bool, namespace: Namespace) -> Self {
+        Self { queue, is_own_retry_topic, namespace, extensions: Mutex::default() }
+    }
+
+    fn extensions(&self) -> MutexGuard<'_, BTreeMap<i64, Duration>> {
+        // Insertions and removals cannot panic half way.
+        self.extensions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How much more time the handler of a message has.
+    pub(crate) fn extension(&self, offset: i64) -> Duration {
+        self.extensions().get(&offset).copied().unwrap_or_default()
+    }
+
+    /// Forgets the extensions of all messages below an offset.
+    pub(crate) fn forget_extensions(&self, below: i64) {
+        let mut extensions = self.extensions();
+        if !extensions.is_empty() {
+            *extensions = extensions.split_off(&below);
+        }
+    }
 }
 
 /// A message received from a broker.
@@ -44,17 +71,31 @@ pub struct MessageView {
     origin: Arc<Origin>,
     /// Deliveries that the broker does not know of, because it could not be told of their failure.
     local_retries: u32,
+    /// When a handler got it, in milliseconds since 1970.
+    consume_start_ms: Option<i64>,
 }
 
 impl MessageView {
     pub(crate) fn new(stored: StoredMessage, origin: Arc<Origin>) -> Self {
-        Self { stored, inflated: None, origin, local_retries: 0 }
+        Self { stored, inflated: None, origin, local_retries: 0, consume_start_ms: None }
     }
 
     /// A message that did not come out of a queue of the consumer's.
     pub(crate) fn of(stored: StoredMessage, broker: &str, namespace: &Namespace) -> Self {
         let queue = MessageQueue::new(&*namespace.unwrap(stored.topic()), broker, stored.queue_id());
-        Self::new(stored, Arc::new(Origin { queue, is_own_retry_topic: false, namespace: namespace.clone() }))
+        Self::new(stored, Arc::new(Origin::new(queue, false, namespace.clone())))
+    }
+
+    /// A copy for a handler: its body is plain, and it knows since when it is being consumed.
+    ///
+    /// # Errors
+    ///
+    /// As [`inflate`](Self::inflate).
+    pub(crate) fn plain(&self, limit: usize, now_ms: i64) -> Result<Self> {
+        let mut plain = self.clone();
+        plain.consume_start_ms = Some(now_ms);
+        plain.inflate(limit)?;
+        Ok(plain)
     }
 
     /// Makes the body plain if it is compressed.
@@ -149,6 +190,16 @@ impl MessageView {
         u32::try_from(self.stored.reconsume_times()).unwrap_or(0).saturating_add(self.local_retries)
     }
 
+    /// When this delivery of the message began, by this machine's clock; `None` before a handler has it.
+    pub fn consume_start_time(&self) -> Option<SystemTime> {
+        self.consume_start_ms.map(time)
+    }
+
+    /// The queue that delivered the message; one of the retry topic if it comes again.
+    pub fn queue(&self) -> &MessageQueue {
+        &self.origin.queue
+    }
+
     /// When the producer made the message, by the producer's clock.
     pub fn born_time(&self) -> SystemTime {
         time(self.stored.born_timestamp())
@@ -172,6 +223,15 @@ impl MessageView {
     /// The flag that the producer set; 0 unless it did.
     pub fn flag(&self) -> i32 {
         self.stored.flag()
+    }
+
+    /// Gives the handler of this delivery so much more time than the
+    /// [consume timeout](crate::PushConsumerBuilder::consume_timeout) before the message counts as given up and is
+    /// delivered again. Calls add up.
+    pub fn extend(&self, more: Duration) {
+        let mut extensions = self.origin.extensions();
+        let extension = extensions.entry(self.queue_offset()).or_default();
+        *extension = extension.saturating_add(more);
     }
 
     /// The same message in memory of its own, so that keeping it keeps nothing else.
@@ -228,11 +288,8 @@ mod tests {
         let mut bytes = vec![0; record.encoded_len().expect("small") + 10];
         let size = record.encode(&mut bytes).expect("there is room");
         let (stored, _) = StoredMessage::parse(Bytes::from(bytes).slice(..size)).expect("a record");
-        let origin = Origin {
-            queue: MessageQueue::new("%RETRY%g", "broker-a", 3),
-            is_own_retry_topic,
-            namespace: Namespace::default(),
-        };
+        let origin =
+            Origin::new(MessageQueue::new("%RETRY%g", "broker-a", 3), is_own_retry_topic, Namespace::default());
         MessageView::new(stored, Arc::new(origin))
     }
 

@@ -9,9 +9,10 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 
 use super::allocate;
+use super::flow_control::Limits;
 use super::group::Group;
 use super::pull::{QueueWorker, told_to_stop};
-use super::subscription::Subscription;
+use super::subscription::{Subscription, Subscriptions};
 use crate::backoff::Backoff;
 use crate::cluster::{Broker, Known, MASTER_ID, Membership, Route, Topic, consume};
 use crate::env::Task;
@@ -31,6 +32,21 @@ const LEAST_GAP: Duration = Duration::from_millis(200);
 /// How long a queue taken over is left alone, so that the member that had it can commit its offset.
 const TAKE_OVER_DELAY: Duration = Duration::from_millis(500);
 
+/// Queues of one topic that this member has been given or has lost, for
+/// [`on_queue_change`](super::PushConsumerBuilder::on_queue_change).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueueChange {
+    /// The topic.
+    pub topic: String,
+    /// Queues that are read from now on.
+    pub assigned: Vec<MessageQueue>,
+    /// Queues that are let go: their handlers that run may still end.
+    pub revoked: Vec<MessageQueue>,
+    /// All queues of the topic that this member reads now.
+    pub owned: Vec<MessageQueue>,
+}
+
 /// The task that keeps the queues of one consumer what they should be.
 pub(super) struct Rebalance {
     group: Arc<Group>,
@@ -39,6 +55,10 @@ pub(super) struct Rebalance {
     /// Queues being let go. One is not taken again before that is over.
     releasing: FuturesUnordered<Releasing>,
     released: BTreeSet<MessageQueue>,
+    subscriptions: watch::Receiver<Arc<Subscriptions>>,
+    wanted: watch::Receiver<u64>,
+    /// Subscriptions of other members that were complained about.
+    complaints: BTreeSet<(Arc<str>, String)>,
 }
 
 struct Subscribed {
@@ -47,6 +67,8 @@ struct Subscribed {
     changes: watch::Receiver<Known>,
     /// The queues when they were last shared out.
     queues: Arc<[MessageQueue]>,
+    /// Whether it was said that the topic does not exist.
+    is_missing: bool,
 }
 
 struct Owned {
@@ -66,17 +88,42 @@ enum Share {
 
 impl Rebalance {
     pub(super) fn new(group: Arc<Group>) -> Self {
-        let topics = group
-            .subscriptions
-            .values()
-            .map(|subscription| {
-                let topic = group.cluster.routes().topic(&subscription.topic);
-                let changes = topic.subscribe();
-                Subscribed { subscription: Arc::clone(subscription), topic, changes, queues: Arc::default() }
-            })
-            .collect();
         let (owned, releasing, released) = (BTreeMap::new(), FuturesUnordered::new(), BTreeSet::new());
-        Self { group, topics, owned, releasing, released }
+        let subscriptions = group.subscriptions.subscribe();
+        let wanted = group.rebalance_wanted.subscribe();
+        let (topics, complaints) = (Vec::new(), BTreeSet::new());
+        let mut this = Self { group, topics, owned, releasing, released, subscriptions, wanted, complaints };
+        this.read_subscriptions();
+        this
+    }
+
+    /// Takes in topics that were subscribed to, and lets go the queues of those that were unsubscribed from.
+    fn read_subscriptions(&mut self) {
+        let subscriptions = Arc::clone(&self.subscriptions.borrow_and_update());
+        let deadline = self.group.env().now() + self.group.options.drain_timeout;
+        self.topics.retain(|topic| subscriptions.contains_key(topic.topic.name()));
+        let surplus: Vec<_> =
+            self.owned.keys().filter(|queue| !subscriptions.contains_key(queue.topic())).cloned().collect();
+        for queue in surplus {
+            self.let_go(queue, deadline);
+        }
+        for subscription in subscriptions.values() {
+            match self.topics.iter_mut().find(|topic| topic.topic.name() == &*subscription.topic) {
+                Some(topic) => topic.subscription = Arc::clone(subscription),
+                None => {
+                    let topic = self.group.cluster.routes().topic(&subscription.topic);
+                    let changes = topic.subscribe();
+                    let subscription = Arc::clone(subscription);
+                    self.topics.push(Subscribed {
+                        subscription,
+                        topic,
+                        changes,
+                        queues: Arc::default(),
+                        is_missing: false,
+                    });
+                }
+            }
+        }
     }
 
     /// Shares out until told to stop, and then lets all queues go and leaves the group; handlers have until the time that
@@ -87,6 +134,10 @@ impl Rebalance {
         let closed = self.group.cluster.closed().clone();
         let mut retry = Backoff::new(FIRST_RETRY, LONGEST_RETRY);
         loop {
+            if self.subscriptions.has_changed().unwrap_or(false) {
+                self.read_subscriptions();
+            }
+            self.wanted.mark_unchanged();
             let share_out = self.share_out();
             let is_settled = tokio::select! {
                 biased;
@@ -123,9 +174,16 @@ impl Rebalance {
                 None => std::future::pending().await,
             }
         };
+        let any_route = async {
+            // Without topics there are no routes to change.
+            if routes.len() == 0 { std::future::pending().await } else { select_all(routes).await }
+        };
         tokio::select! {
             () = membership.changed() => {}
-            _ = select_all(routes) => {}
+            _ = any_route => {}
+            // Errors mean that the consumer is gone, and with it this task.
+            _ = self.subscriptions.changed() => self.subscriptions.mark_changed(),
+            _ = self.wanted.changed() => {}
             queue = releasing => {
                 self.released.remove(&queue);
             }
@@ -138,10 +196,13 @@ impl Rebalance {
         group.counters.rebalances.one();
         let shares = join_all(self.topics.iter_mut().map(|topic| topic.share(&group))).await;
         let mut is_settled = true;
-        let mut is_unknown = false;
+        let (mut is_unknown, mut has_others) = (false, false);
         for (index, share) in shares.into_iter().enumerate() {
             match share {
-                Ok(Share::Own { queues, others }) => is_settled &= self.apply(index, queues, others),
+                Ok(Share::Own { queues, others }) => {
+                    has_others |= others;
+                    is_settled &= self.apply(index, queues, others);
+                }
                 Ok(Share::Unknown) => is_settled = false,
                 Err(NotAMember) => {
                     (is_settled, is_unknown) = (false, true);
@@ -152,7 +213,43 @@ impl Rebalance {
         if is_unknown {
             group.cluster.groups().tell_brokers().await;
         }
+        if has_others && !group.options.is_broadcasting() {
+            self.compare_subscriptions().await;
+        }
         is_settled
+    }
+
+    /// Complains once of each subscription that another member has made otherwise: brokers filter for all members by the
+    /// one that was made last, so messages go missing.
+    async fn compare_subscriptions(&mut self) {
+        let group = &self.group;
+        let Some(route) = self.topics.iter().find_map(|topic| topic.topic.known().route.clone()) else { return };
+        let Some((_, address)) = route.brokers().find_map(|broker| broker.reading_from(MASTER_ID)) else { return };
+        let deadline = group.env().now() + group.cluster.config().request_timeout;
+        let known = consume::consumer_connections(&group.cluster.peer(address), &group.name, deadline).await;
+        let Ok(known) =
+            known.inspect_err(|error| tracing::debug!(group = &*group.name, %error, "subscriptions unknown"))
+        else {
+            return;
+        };
+        for (topic, theirs) in known.subscription_table {
+            let topic = group.cluster.namespace().unwrap(&topic).into_owned();
+            let ours = self.topics.iter().find(|ours| ours.topic.name() == topic).map(|ours| &ours.subscription);
+            let ours_text = ours.map_or("(none)", |ours| ours.text());
+            if ours_text == theirs.sub_string {
+                continue;
+            }
+            let topic: Arc<str> = topic.into();
+            let (ours, theirs) = (ours_text, theirs.sub_string);
+            let text = format!(
+                "members of the group subscribe to the topic otherwise: this one to `{ours}`, another to `{theirs}`; \
+                 brokers go by the one made last, so messages will be missing: make all members alike"
+            );
+            group.reports.topic(group.env(), &topic, Some(&text));
+            if self.complaints.insert((Arc::clone(&topic), theirs.clone())) {
+                tracing::warn!(group = &*group.name, topic = &*topic, ours, theirs, "{text}");
+            }
+        }
     }
 
     /// Makes the queues of one topic what they should be. Returns whether they are.
@@ -163,18 +260,37 @@ impl Rebalance {
         let surplus: Vec<_> =
             self.owned.keys().filter(|queue| queue.topic() == name && !wanted.contains(queue)).cloned().collect();
         let deadline = self.group.env().now() + self.group.options.drain_timeout;
-        for queue in surplus {
-            self.let_go(queue, deadline);
+        for queue in &surplus {
+            self.let_go(queue.clone(), deadline);
         }
+        let limits = self.group.options.topic_limits.share(self.group.options.limits, wanted.len());
         let mut is_settled = true;
-        for queue in wanted {
-            if self.released.contains(&queue) {
+        let mut assigned = Vec::new();
+        for queue in &wanted {
+            if self.released.contains(queue) {
                 is_settled = false;
-            } else if !self.owned.contains_key(&queue) {
-                self.take(index, queue, others);
+            } else if !self.owned.contains_key(queue) {
+                self.take(index, queue.clone(), limits, others);
+                assigned.push(queue.clone());
+            } else if let Some(owned) = self.group.reports.queue(queue) {
+                owned.limit(limits);
             }
         }
+        if !surplus.is_empty() || !assigned.is_empty() {
+            self.tell_of_change(index, assigned, surplus);
+        }
         is_settled
+    }
+
+    fn tell_of_change(&self, index: usize, assigned: Vec<MessageQueue>, revoked: Vec<MessageQueue>) {
+        let Some(listener) = &self.group.hooks.on_queue_change else { return };
+        let topic = self.topics[index].topic.name();
+        let owned = self.owned.keys().filter(|queue| queue.topic() == topic).cloned().collect();
+        let change = QueueChange { topic: topic.to_owned(), assigned, revoked, owned };
+        // The user's function must not end this task.
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| listener(&change))).is_err() {
+            tracing::error!(group = &*self.group.name, "the function that is told of changed queues panicked");
+        }
     }
 
     /// A queue whose task has died is taken again. Only a fault in this crate could end one by itself, and then one queue
@@ -189,19 +305,20 @@ impl Rebalance {
         });
     }
 
-    fn take(&mut self, index: usize, queue: MessageQueue, others: bool) {
-        let Subscribed { subscription, topic, .. } = &self.topics[index];
+    fn take(&mut self, index: usize, queue: MessageQueue, limits: Limits, others: bool) {
+        let topic = &self.topics[index].topic;
         let (stop, stopped) = watch::channel(None);
         let worker = QueueWorker {
             group: Arc::clone(&self.group),
             topic: Arc::clone(topic),
             queue: queue.clone(),
-            subscription: Arc::clone(subscription),
+            limits,
             delay: if others { TAKE_OVER_DELAY } else { Duration::ZERO },
             stop: stopped,
         };
         tracing::info!(group = &*self.group.name, %queue, "a queue is taken");
         self.group.counters.queues_taken.one();
+        self.group.reports.taken(&queue);
         let task = self.group.env().spawn(worker.run());
         self.owned.insert(queue, Owned { stop, task });
     }
@@ -264,21 +381,43 @@ impl Subscribed {
         self.queues = read_queues(&known);
         let Some(route) = &known.route else {
             let error = known.failure.as_ref();
-            if error.is_some_and(|error| error.kind() == ErrorKind::NoRoute) {
-                tracing::debug!(group = &*group.name, topic = name, "no name server knows a topic (yet)");
+            let (mut text, is_no_route) = match error {
+                Some(error) => (error.to_string(), error.kind() == ErrorKind::NoRoute),
+                None => ("its route is not known yet".to_owned(), false),
+            };
+            if is_no_route {
+                text = "no name server knows the topic: it is read as soon as it exists".to_owned();
+                // A new group's retry topic is made when the broker first hears of the group.
+                if !std::mem::replace(&mut self.is_missing, true) && *name != *group.retry_topic {
+                    tracing::warn!(group = &*group.name, topic = name, "a subscribed topic does not exist yet");
+                }
             }
+            group.reports.topic(group.env(), &self.subscription.topic, Some(&text));
             return Ok(Share::Unknown);
         };
+        self.is_missing = false;
+        let mut queues = self.queues.to_vec();
+        allocate::sort_queues(&mut queues);
+        if group.options.is_broadcasting() {
+            group.reports.topic(group.env(), &self.subscription.topic, None);
+            return Ok(Share::Own { queues, others: false });
+        }
         let mut members = match members(group, route).await {
             Ok(members) => members,
             Err(error) => {
                 tracing::warn!(group = &*group.name, topic = name, %error, "queues stay as they are");
+                let text = format!("the members of the group are not known, so queues stay as they are: {error}");
+                group.reports.topic(group.env(), &self.subscription.topic, Some(&text));
                 return Ok(Share::Unknown);
             }
         };
         let own_id = group.cluster.client_id();
         match members.iter().filter(|member| **member == **own_id).count() {
-            0 => return Err(NotAMember),
+            0 => {
+                let text = "the brokers do not count this client among the members of the group (yet)";
+                group.reports.topic(group.env(), &self.subscription.topic, Some(text));
+                return Err(NotAMember);
+            }
             1 => {}
             _ => tracing::warn!(
                 group = &*group.name,
@@ -286,12 +425,38 @@ impl Subscribed {
                 "two members of the group have this id and will get the same messages: give each client its own"
             ),
         }
-        let mut queues = self.queues.to_vec();
         allocate::sort_client_ids(&mut members);
-        allocate::sort_queues(&mut queues);
-        let queues = allocate::average(own_id, &members, queues);
-        Ok(Share::Own { queues, others: members.len() > 1 })
+        group.reports.members(&members);
+        if queues.is_empty() {
+            let text = "the topic has no queue that may be read";
+            group.reports.topic(group.env(), &self.subscription.topic, Some(text));
+            return Ok(Share::Own { queues, others: members.len() > 1 });
+        }
+        match allocate_safely(group, own_id, &members, &queues) {
+            Ok(queues) => {
+                group.reports.topic(group.env(), &self.subscription.topic, None);
+                Ok(Share::Own { queues, others: members.len() > 1 })
+            }
+            Err(error) => {
+                tracing::warn!(group = &*group.name, topic = name, %error, "queues stay as they are");
+                let text = format!("the strategy failed, so queues stay as they are: {error}");
+                group.reports.topic(group.env(), &self.subscription.topic, Some(&text));
+                Ok(Share::Unknown)
+            }
+        }
     }
+}
+
+/// A strategy may be the user's own, so it may panic.
+fn allocate_safely(
+    group: &Group,
+    own_id: &str,
+    members: &[String],
+    queues: &[MessageQueue],
+) -> Result<Vec<MessageQueue>> {
+    let allocate = || group.strategy.allocate(&group.name, own_id, members, queues);
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(allocate))
+        .unwrap_or_else(|_| Err(Error::new(ErrorKind::InvalidArgument, "the strategy panicked")))
 }
 
 fn read_queues(known: &Known) -> Arc<[MessageQueue]> {

@@ -33,14 +33,25 @@ pub(super) struct Received {
     pub(super) next: i64,
 }
 
+/// A filter of the user's own.
+pub(super) type UserFilter = dyn Fn(&MessageView) -> bool + Send + Sync;
+
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    subscription: &'a Subscription,
+    filter: Option<&'a UserFilter>,
+}
+
 /// Reads the answer to a pull from `position` on.
 pub(super) fn read(
     mut body: Bytes,
     header: &PullMessageResponse,
     position: i64,
     subscription: &Subscription,
+    filter: Option<&UserFilter>,
     origin: &Arc<Origin>,
 ) -> Received {
+    let wanted = Wanted { subscription, filter };
     let shift = header.offset_delta.unwrap_or(0);
     let mut received = Received { next: position, ..Default::default() };
     while !body.is_empty() {
@@ -51,9 +62,9 @@ pub(super) fn read(
         };
         match StoredMessage::parse(body.split_to(size)) {
             Ok((stored, _)) if sys_flag::is_inner_batch(stored.sys_flag()) => {
-                received.unwrap(&stored, shift, subscription, origin);
+                received.unwrap(&stored, shift, wanted, origin);
             }
-            Ok((stored, _)) => received.add(stored, shift, subscription, origin),
+            Ok((stored, _)) => received.add(stored, shift, wanted, origin),
             Err(error) => {
                 received.unreadable += 1;
                 received.fail(error);
@@ -70,18 +81,19 @@ fn size_of_first(body: &[u8]) -> Option<usize> {
 }
 
 impl Received {
-    fn add(&mut self, stored: StoredMessage, shift: i64, subscription: &Subscription, origin: &Arc<Origin>) {
+    fn add(&mut self, stored: StoredMessage, shift: i64, wanted: Wanted<'_>, origin: &Arc<Origin>) {
         let offset = stored.queue_offset().saturating_add(shift);
         self.next = offset.saturating_add(1);
-        if subscription.wants_all() || subscription.wants(stored.tags()) {
-            self.messages.push((offset, MessageView::new(stored, Arc::clone(origin))));
-        } else {
-            self.filtered += 1;
+        let tags_fit = wanted.subscription.wants_all_tags() || wanted.subscription.wants(stored.tags());
+        let message = tags_fit.then(|| MessageView::new(stored, Arc::clone(origin)));
+        match message.filter(|message| wanted.filter.is_none_or(|filter| filter(message))) {
+            Some(message) => self.messages.push((offset, message)),
+            None => self.filtered += 1,
         }
     }
 
     /// Takes the messages out of a record that holds several (brokers since 5.0, topics with batch queues).
-    fn unwrap(&mut self, outer: &StoredMessage, shift: i64, subscription: &Subscription, origin: &Arc<Origin>) {
+    fn unwrap(&mut self, outer: &StoredMessage, shift: i64, wanted: Wanted<'_>, origin: &Arc<Origin>) {
         for (index, element) in batch::elements(&outer.body()).enumerate() {
             let stored = element.and_then(|element| {
                 let view = outer.view();
@@ -109,7 +121,7 @@ impl Received {
                 Ok(StoredMessage::parse(bytes.into())?.0)
             });
             match stored {
-                Ok(stored) => self.add(stored, shift, subscription, origin),
+                Ok(stored) => self.add(stored, shift, wanted, origin),
                 Err(error) => {
                     self.unreadable += 1;
                     self.fail(error);
@@ -157,14 +169,10 @@ mod tests {
     }
 
     fn read_all(body: Vec<u8>, position: i64, next: i64, delta: Option<i64>) -> Received {
-        let subscriptions = subscriptions("g", &[("t".to_owned(), "a || b".to_owned())], 1).expect("valid");
-        let origin = Arc::new(Origin {
-            queue: MessageQueue::new("t", "b", 0),
-            is_own_retry_topic: false,
-            namespace: Default::default(),
-        });
+        let subscriptions = subscriptions("g", &[("t".to_owned(), "a || b".into())], true, 1).expect("valid");
+        let origin = Arc::new(Origin::new(MessageQueue::new("t", "b", 0), false, Default::default()));
         let header = PullMessageResponse { next_begin_offset: next, offset_delta: delta, ..Default::default() };
-        read(body.into(), &header, position, &subscriptions["t"], &origin)
+        read(body.into(), &header, position, &subscriptions["t"], None, &origin)
     }
 
     fn offsets(received: &Received) -> Vec<i64> {

@@ -1,18 +1,13 @@
-//! What becomes of a message that was not consumed: it goes back to the broker, or stays until it can.
+//! Handing a message back to the brokers.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rocketmq_wire::message::names::DEFAULT_TOPIC;
 use rocketmq_wire::message::{PropertiesWriter, properties, sys_flag};
 use rocketmq_wire::request::send::{ConsumerSendMessageBackRequest, SendMessageRequestV2};
-use tokio::sync::Notify;
 
 use super::group::Group;
 use super::message_view::MessageView;
-use super::owned_queue::OwnedQueue;
-use super::process_queue::Ticket;
 use crate::cluster::{QUEUES_OF_NEW_TOPIC, consume};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -20,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 const SEND_BACK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// After how long a message that could not be handed back goes to a handler again: Java's constant.
-const REDELIVER_AFTER: Duration = Duration::from_secs(5);
+pub(super) const REDELIVER_AFTER: Duration = Duration::from_secs(5);
 
 /// How many queues of the retry topic are tried when the broker does not take the message back.
 const ATTEMPTS: usize = 2;
@@ -31,6 +26,17 @@ const FIRST_LEVEL: u32 = 3;
 /// The name under which Java consumers send messages to retry topics.
 const PRODUCER_GROUP: &str = "CLIENT_INNER_PRODUCER";
 
+/// When a message that is handed back comes again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Delay {
+    /// After what belongs to the number of its failures.
+    Usual,
+    /// After the delay of a level, from 1 on.
+    Level(i32),
+    /// Never: it goes to the dead letters.
+    DeadLetter,
+}
+
 /// Hands a message back, so that the group gets it again after the delay that belongs to the number of its failures, or
 /// finds it among its dead letters when these are too many.
 ///
@@ -40,9 +46,9 @@ const PRODUCER_GROUP: &str = "CLIENT_INNER_PRODUCER";
 /// # Errors
 ///
 /// Why the broker did not take it back, when no other did either.
-pub(super) async fn hand_back(group: &Group, message: &MessageView) -> Result<()> {
-    let Err(refusal) = send_back(group, message).await else { return Ok(()) };
-    match send_to_retry_topic(group, message).await {
+pub(super) async fn hand_back(group: &Group, message: &MessageView, delay: Delay) -> Result<()> {
+    let Err(refusal) = send_back(group, message, delay).await else { return Ok(()) };
+    match send_to_retry_topic(group, message, delay).await {
         Ok(()) => Ok(()),
         Err(error) => {
             tracing::debug!(group = &*group.name, %error, "a message could not be sent to the retry topic");
@@ -51,16 +57,20 @@ pub(super) async fn hand_back(group: &Group, message: &MessageView) -> Result<()
     }
 }
 
-async fn send_back(group: &Group, message: &MessageView) -> Result<()> {
+async fn send_back(group: &Group, message: &MessageView, delay: Delay) -> Result<()> {
     let stored = message.stored();
     let request = ConsumerSendMessageBackRequest {
         offset: stored.physical_offset(),
         group: (&*group.name).into(),
-        delay_level: 0,
+        delay_level: match delay {
+            Delay::Usual => 0,
+            Delay::Level(level) => level,
+            Delay::DeadLetter => -1,
+        },
         origin_message_id: Some(message.message_id()),
         origin_topic: Some(message.topic().into()),
         unit_mode: Some(false),
-        max_reconsume_times: Some(group.options.max_reconsume_times),
+        max_reconsume_times: Some(group.options.max_reconsume_times()),
         broker_name: Some(message.broker_name().into()),
     };
     let peer = match group.cluster.master(message.broker_name()) {
@@ -70,10 +80,27 @@ async fn send_back(group: &Group, message: &MessageView) -> Result<()> {
     consume::send_back(&peer, &request, group.env().now() + SEND_BACK_TIMEOUT).await
 }
 
-async fn send_to_retry_topic(group: &Group, message: &MessageView) -> Result<()> {
+/// Sends a message to the group's retry topic, as Java's inner producer does.
+///
+/// # Errors
+///
+/// Why the last broker tried did not take it.
+pub(super) async fn send_to_retry_topic(group: &Group, message: &MessageView, delay: Delay) -> Result<()> {
     let stored = message.stored();
-    let times = message.reconsume_times().saturating_add(1);
-    let properties = retry_properties(message, times - 1)?;
+    let most = group.options.max_reconsume_times();
+    let failures = message.reconsume_times();
+    let level = match delay {
+        Delay::Level(level) => level,
+        Delay::Usual | Delay::DeadLetter => i32::try_from(FIRST_LEVEL.saturating_add(failures)).unwrap_or(i32::MAX),
+    };
+    let times = i32::try_from(failures.saturating_add(1)).unwrap_or(i32::MAX);
+    let (times, most) = match delay {
+        // Brokers of 5.0 and later put it among the dead letters when it has failed more often than allowed, older ones
+        // when as often.
+        Delay::DeadLetter => (times.max(1), most.min(times.max(1) - 1)),
+        Delay::Usual | Delay::Level(_) => (times, most),
+    };
+    let properties = retry_properties(group, message, level)?;
     let topic = group.cluster.routes().topic(&group.retry_topic);
     let timeout = group.cluster.config().request_timeout;
     let route = group.cluster.routes().for_sending(&topic, group.env().now() + timeout).await?;
@@ -93,9 +120,9 @@ async fn send_to_retry_topic(group: &Group, message: &MessageView) -> Result<()>
             born_timestamp: stored.born_timestamp(),
             flag: stored.flag(),
             properties: Some(properties.as_str().into()),
-            reconsume_times: Some(i32::try_from(times).unwrap_or(i32::MAX)),
+            reconsume_times: Some(times),
             unit_mode: Some(false),
-            max_reconsume_times: Some(group.options.max_reconsume_times),
+            max_reconsume_times: Some(most),
             batch: Some(false),
             broker_name: Some(write.queue.broker().into()),
         };
@@ -109,7 +136,7 @@ async fn send_to_retry_topic(group: &Group, message: &MessageView) -> Result<()>
 }
 
 /// The properties of a message that this client itself sends to the retry topic: those it has, and how it came there.
-fn retry_properties(message: &MessageView, failures: u32) -> Result<String> {
+fn retry_properties(group: &Group, message: &MessageView, level: i32) -> Result<String> {
     const REPLACED: [&str; 8] = [
         properties::RETRY_TOPIC,
         properties::ORIGIN_MESSAGE_ID,
@@ -122,10 +149,11 @@ fn retry_properties(message: &MessageView, failures: u32) -> Result<String> {
     ];
     let origin = message.property(properties::ORIGIN_MESSAGE_ID);
     let id = message.offset_message_id().to_string();
-    let level = FIRST_LEVEL.saturating_add(failures).to_string();
+    let level = level.to_string();
+    let topic = group.cluster.namespace().wrap(message.topic());
     let kept = message.properties().filter(|(name, _)| !REPLACED.contains(name));
     let added = [
-        (properties::RETRY_TOPIC, message.topic()),
+        (properties::RETRY_TOPIC, &*topic),
         (properties::ORIGIN_MESSAGE_ID, origin.unwrap_or(&id)),
         (properties::DELAY, level.as_str()),
     ];
@@ -137,57 +165,4 @@ fn retry_properties(message: &MessageView, failures: u32) -> Result<String> {
         })?;
     }
     Ok(writer.finish())
-}
-
-/// Messages that could not be handed back, and wait to be handed to a handler again. They stay undone meanwhile, so that no
-/// offset passes them.
-#[derive(Debug, Default)]
-pub(super) struct Redelivery {
-    /// In the order of their time, as all wait equally long.
-    waiting: Mutex<VecDeque<Waiting>>,
-    added: Notify,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    due: Instant,
-    queue: Arc<OwnedQueue>,
-    ticket: Ticket,
-    message: MessageView,
-}
-
-impl Redelivery {
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
-        // A push or a pop cannot panic half way.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sets a message aside until the time has come.
-    pub(super) fn set_aside(&self, now: Instant, queue: Arc<OwnedQueue>, ticket: Ticket, mut message: MessageView) {
-        message.count_local_retry();
-        queue.set_aside();
-        self.waiting().push_back(Waiting { due: now + REDELIVER_AFTER, queue, ticket, message });
-        self.added.notify_one();
-    }
-
-    /// Brings messages back when their time has come; ends only by being dropped.
-    pub(super) async fn run(group: Arc<Group>) {
-        let this = &group.redelivery;
-        loop {
-            let due = this.waiting().front().map(|first| first.due);
-            match due {
-                Some(due) => group.env().sleep_until(due).await,
-                None => {
-                    this.added.notified().await;
-                    continue;
-                }
-            }
-            let first = this.waiting().pop_front();
-            if let Some(Waiting { queue, ticket, message, .. }) = first
-                && queue.requeue(ticket, message)
-            {
-                group.dispatch.list(queue);
-            }
-        }
-    }
 }

@@ -232,23 +232,22 @@ impl<'a> Parser<'a> {
         }
         if let (Expression::Literal(Literal::Boolean(_)), Expression::Literal(other)) =
             (&left.expression, &right.expression)
+            && !matches!(other, Literal::Boolean(_))
         {
-            if !matches!(other, Literal::Boolean(_)) {
-                return Err(self.error_at(right.position, "`TRUE` and `FALSE` cannot be compared with this"));
-            }
+            return Err(self.error_at(right.position, "`TRUE` and `FALSE` cannot be compared with this"));
         }
         let equal = self.compare(Comparison::Equal, left, right)?;
         if negated { self.not(equal) } else { Ok(equal) }
     }
 
     fn between(&self, value: Node, low: Node, high: Node, negated: bool) -> Result<Node, SqlError> {
-        if let (Expression::Literal(from), Expression::Literal(to)) = (&low.expression, &high.expression) {
-            // Other constants are refused below.
-            if let (Some(from), Some(to)) = (from.number(), to.number()) {
-                if to.is_less_than(from) && !negated {
-                    return Err(self.error_at(low.position, "the lower bound of `BETWEEN` is above the upper one"));
-                }
-            }
+        // Other constants are refused below.
+        if let (Expression::Literal(from), Expression::Literal(to)) = (&low.expression, &high.expression)
+            && let (Some(from), Some(to)) = (from.number(), to.number())
+            && !negated
+            && to.is_less_than(from)
+        {
+            return Err(self.error_at(low.position, "the lower bound of `BETWEEN` is above the upper one"));
         }
         let again = Node { expression: value.expression.clone(), ..value };
         let (depth, position) = (value.depth.max(low.depth).max(high.depth) + 1, value.position);
