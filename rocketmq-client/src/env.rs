@@ -181,6 +181,11 @@ impl Env {
         Task(self.0.runtime.spawn(future))
     }
 
+    /// How many threads run tasks.
+    pub fn workers(&self) -> usize {
+        self.0.runtime.metrics().num_workers()
+    }
+
     /// Runs a function that blocks, off the threads that run tasks.
     ///
     /// Dropping the task keeps the function from starting, but not from finishing. On manual time the function runs

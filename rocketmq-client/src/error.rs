@@ -60,6 +60,8 @@ pub enum ErrorKind {
     Protocol,
     /// The client, producer, consumer or connection has been shut down.
     Closed,
+    /// It would have had to wait, and was not to.
+    WouldBlock,
 }
 
 /// What is known of the effect of a request that failed.

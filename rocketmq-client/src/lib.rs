@@ -37,7 +37,7 @@
 //!
 //! # Features
 //!
-//! `zlib`, `lz4` and `zstd` read bodies compressed in these ways; all are on by default.
+//! `zlib`, `lz4` and `zstd` read and write bodies compressed in these ways; all are on by default.
 
 pub mod backoff;
 pub mod client;
@@ -67,5 +67,6 @@ pub use producer::transaction::{
     Transaction, TransactionChecker, TransactionProducer, TransactionProducerBuilder, TransactionReceipt,
     TransactionResolution,
 };
-pub use producer::{Producer, ProducerBuilder, SendOptions, SendReceipt, SendStatus};
+pub use producer::{Delay, Producer, ProducerBuilder, SendOptions, SendReceipt, SendStatus};
 pub use remoting::HeaderType;
+pub use rocketmq_wire::message::Compression;

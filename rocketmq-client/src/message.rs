@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use rocketmq_wire::message::{id, names, properties};
@@ -49,6 +50,10 @@ pub(crate) enum Form {
     Plain,
     /// To the client that asked.
     Reply,
+    /// To be delivered at a time of its own.
+    Timed,
+    /// With others in one request.
+    Batch,
 }
 
 impl Message {
@@ -105,11 +110,55 @@ impl Message {
     /// for levels 1 to 18. Levels above the broker's last mean its last; 0 means no delay.
     #[must_use]
     pub fn delay_level(mut self, level: u32) -> Self {
+        self.take_timer();
         if level == 0 {
             self.remove(properties::DELAY);
             return self;
         }
         self.set(properties::DELAY, "the delay level", &level.to_string())
+    }
+
+    /// Asks the broker to deliver the message after a time, counted from when it has it.
+    ///
+    /// Brokers since 5.0 keep to it to the second, up to 3 days unless configured otherwise. For brokers before, the
+    /// smallest of their delay levels is taken that is not shorter, up to 2 h; the receipt
+    /// [tells](crate::SendReceipt::delay) which. Of all ways to delay a message the one that was called last counts.
+    #[must_use]
+    pub fn deliver_after(self, delay: Duration) -> Self {
+        let rounded_up = delay.as_millis() + u128::from(delay.subsec_nanos() % 1_000_000 > 0);
+        match i64::try_from(rounded_up) {
+            Ok(0) => self.delay_level(0),
+            Ok(ms) => self.timed(properties::TIMER_DELAY_MS, ms),
+            Err(_) => self.refuse(format!("a delay of {delay:?} is longer than any broker lives")),
+        }
+    }
+
+    /// Asks the broker to deliver the message at a time, or at once when that is past. As
+    /// [`deliver_after`](Self::deliver_after); the clocks of this machine and the broker's should agree.
+    #[must_use]
+    pub fn deliver_at(self, time: SystemTime) -> Self {
+        let since_1970 = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        match i64::try_from(since_1970.as_millis()) {
+            Ok(ms) => self.timed(properties::TIMER_DELIVER_MS, ms.max(1)),
+            Err(_) => self.refuse("the time of delivery is later than any broker lives".to_owned()),
+        }
+    }
+
+    fn timed(mut self, name: &'static str, ms: i64) -> Self {
+        self = self.delay_level(0);
+        self.set_own_property(name, &ms.to_string());
+        self.form = Form::Timed;
+        self
+    }
+
+    /// Takes away the time of delivery: the name of its property, and milliseconds.
+    pub(crate) fn take_timer(&mut self) -> Option<(&'static str, i64)> {
+        let timer = [properties::TIMER_DELAY_MS, properties::TIMER_DELIVER_MS]
+            .into_iter()
+            .find_map(|name| Some((name, self.value(name)?.parse().ok()?)))?;
+        self.remove(timer.0);
+        self.form = Form::Plain;
+        Some(timer)
     }
 
     /// Sets a property of the application's own, visible to consumers and to SQL92 filters.
@@ -182,6 +231,12 @@ impl Message {
         self.form = form;
     }
 
+    /// Replaces the body by a compressed one, which these bits of the system flag describe.
+    pub(crate) fn set_compressed(&mut self, body: Bytes, bits: i32) {
+        self.body = body;
+        self.add_sys_flag(bits);
+    }
+
     /// Sets a property that belongs to RocketMQ to a value that holds no separator.
     pub(crate) fn set_own_property(&mut self, name: &str, value: &str) {
         debug_assert!(properties::check_text("a property", value).is_ok() && !value.is_empty());
@@ -196,8 +251,7 @@ impl Message {
 
     /// The properties as they go on the wire, with the id that stays the same over all attempts to send the message.
     pub(crate) fn properties_with_id(&self, unique_id: &str) -> String {
-        let separators = [properties::NAME_VALUE_SEPARATOR, properties::PROPERTY_SEPARATOR].map(String::from);
-        [&self.properties, properties::UNIQUE_ID, &separators[0], unique_id, &separators[1]].concat()
+        with_id(&self.properties, unique_id)
     }
 
     /// Refuses what a broker would refuse, and what would arrive as something else than was meant.
@@ -273,6 +327,12 @@ impl Message {
         self.refusal.get_or_insert_with(|| invalid(why));
         self
     }
+}
+
+/// Encoded properties with the unique id as one more.
+pub(crate) fn with_id(encoded: &str, unique_id: &str) -> String {
+    let separators = [properties::NAME_VALUE_SEPARATOR, properties::PROPERTY_SEPARATOR].map(String::from);
+    [encoded, properties::UNIQUE_ID, &separators[0], unique_id, &separators[1]].concat()
 }
 
 /// Shows the length of the body, never the body.

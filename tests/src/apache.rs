@@ -47,6 +47,8 @@ const BROKER_PROPERTIES: &[(&str, &str)] = &[
     ("transactionCheckInterval", "2000"),
     ("transactionOpBatchInterval", "300"),
     ("messageDelayLevel", DELAY_LEVELS),
+    ("recallMessageEnable", "true"),
+    ("traceTopicEnable", "true"),
 ];
 
 /// What may differ from one cluster to another.

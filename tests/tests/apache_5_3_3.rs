@@ -20,4 +20,6 @@ producing! {
     our_producer: SERVER;
     transactions_decide_what_is_delivered, another_producer_of_the_group_is_asked,
     requests_are_replied_to, late_and_unknown_replies_are_counted,
+    compressed_bodies_are_read_by_all, zlib_is_read_by_java_4_4, batches_are_read_by_all, a_key_keeps_its_order,
+    timed_messages_are_not_early, timed_messages_are_recalled,
 }

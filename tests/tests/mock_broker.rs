@@ -33,6 +33,7 @@ producing! {
     our_producer: SERVER;
     transactions_decide_what_is_delivered, another_producer_of_the_group_is_asked,
     requests_are_replied_to, late_and_unknown_replies_are_counted,
+    a_key_keeps_its_order, timed_messages_are_not_early,
 }
 producing! {
     our_producer_like_4_9: SERVER_4_9;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rocketmq_wire::message::names::DEFAULT_TOPIC;
-use rocketmq_wire::request::send::{SendMessageRequestV2, SendReplyMessageRequestV2};
+use rocketmq_wire::request::send::{SendBatchMessageRequest, SendMessageRequestV2, SendReplyMessageRequestV2};
 
 use super::attempts::{Attempt, Attempts};
+use super::latency::Attempted;
 use super::receipt::{ReceiptQueue, SendReceipt};
 use super::sending::Stamp;
 use super::verdict::{self, Verdict};
@@ -15,7 +16,7 @@ use super::{Inner, Targets, TopicQueues};
 use crate::backoff::Backoff;
 use crate::cluster::{QUEUES_OF_NEW_TOPIC, WriteQueue};
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{Form, Message, MessageQueue};
+use crate::message::{Form, Message, MessageQueue, with_id};
 use crate::remoting::Peer;
 
 /// How long a busy broker is left alone before the same message is tried there again.
@@ -100,6 +101,10 @@ impl Inner {
             }
             let result =
                 outgoing.attempt(&topic, &targets, place, self.attempt_deadline(number, began, deadline)).await;
+            if let Some(latencies) = &self.latencies {
+                let now = env.now();
+                latencies.note(queue.queue.shared_broker(), Attempted::of(&result), now - began, now);
+            }
             match result {
                 Ok(receipt) if verdict::of_status(receipt.status(), self.config.retry_not_stored) == Verdict::Final => {
                     return Ok(receipt);
@@ -134,7 +139,7 @@ impl Inner {
         if verdict::suspects_route(&error) {
             self.cluster.routes().suspect(&topic.topic);
         }
-        let verdict = verdict::of_error(&error);
+        let verdict = verdict::of_error(&error, self.config.retried_codes.as_ref());
         let elapsed = self.cluster.env().now() - began;
         past.failures.push(Attempt { queue: target.queue.clone(), elapsed, error });
         past.avoid = Some(Arc::clone(target.queue.shared_broker()));
@@ -211,6 +216,9 @@ impl Inner {
     /// there is another.
     pub(super) fn choose(&self, topic: &TopicQueues, targets: &Targets, avoid: Option<&str>) -> Result<usize> {
         let queues = targets.route.write_queues();
+        if let Some(place) = self.choose_fast(topic, queues, avoid) {
+            return Ok(place);
+        }
         let Some(mut place) = topic.choice.choose(queues, avoid) else {
             self.cluster.routes().suspect(&topic.topic);
             return Err(Error::new(
@@ -229,6 +237,16 @@ impl Inner {
             place = topic.choice.choose_where(queues, reachable).unwrap_or(place);
         }
         Ok(place)
+    }
+
+    /// The place of the next queue whose broker is not slow or failing, if that is looked at and there is one.
+    fn choose_fast(&self, topic: &TopicQueues, queues: &[Arc<WriteQueue>], avoid: Option<&str>) -> Option<usize> {
+        let latencies = self.latencies.as_ref()?;
+        let now = self.cluster.env().now();
+        let another = |queue: &WriteQueue| avoid != Some(queue.queue.broker());
+        let available = |_, queue: &WriteQueue| another(queue) && latencies.is_available(queue.queue.broker(), now);
+        let reachable = |_, queue: &WriteQueue| another(queue) && latencies.is_reachable(queue.queue.broker());
+        topic.choice.choose_where(queues, available).or_else(|| topic.choice.choose_where(queues, reachable))
     }
 
     pub(super) fn master(&self, queue: &MessageQueue) -> Result<Peer> {
@@ -262,7 +280,7 @@ impl Outgoing<'_> {
         let (queue, peer) = (&targets.route.write_queues()[place], &targets.masters[place]);
         let connection = peer.connection(deadline).await?;
         self.producer.sends.lanes().learn(topic, targets, place, &connection);
-        if self.message.form() != Form::Plain {
+        if self.message.form() != Form::Plain || self.producer.wants_more {
             return self.attempt_at(peer, &queue.queue, deadline).await;
         }
         let request = self.message.send_request(queue, &self.producer.group, self.stamp);
@@ -273,13 +291,26 @@ impl Outgoing<'_> {
 
     /// One attempt at any queue, be it in the route or not, in whatever form the message travels.
     async fn attempt_at(&self, peer: &Peer, queue: &MessageQueue, deadline: Instant) -> Result<SendReceipt> {
-        let (request, body) = (self.request(queue), self.message.body());
+        let (mut request, body) = (self.request(queue), self.message.body());
+        let mut delay = None;
         let answer = match self.message.form() {
             Form::Plain => peer.call(&request, body, deadline).await?,
             Form::Reply => peer.call(&SendReplyMessageRequestV2(request), body, deadline).await?,
+            Form::Batch => {
+                request.batch = Some(true);
+                peer.call(&SendBatchMessageRequest(request), body, deadline).await?
+            }
+            Form::Timed => {
+                let (how, properties) = self.producer.time(self.message, peer, deadline).await?;
+                delay = Some(how);
+                request.properties = Some(with_id(&properties, self.stamp.unique_id.as_str()).into());
+                peer.call(&request, body, deadline).await?
+            }
         };
-        SendReceipt::read(answer.answered(), ReceiptQueue::Named(queue.clone()), self.stamp.unique_id)
-            .ok_or_else(|| answer.error())
+        let named = ReceiptQueue::Named(queue.clone());
+        let receipt = SendReceipt::read(answer.answered(), named, self.stamp.unique_id);
+        let receipt = receipt.ok_or_else(|| answer.error())?;
+        Ok(receipt.with_more(answer.answered(), delay))
     }
 
     fn request<'a>(&'a self, queue: &'a MessageQueue) -> SendMessageRequestV2<'a> {
@@ -299,6 +330,16 @@ impl Outgoing<'_> {
             unit_mode: None,
             max_reconsume_times: None,
             batch: None,
+        }
+    }
+}
+
+impl Attempted {
+    fn of(result: &Result<SendReceipt>) -> Self {
+        match result {
+            Ok(_) => Self::Answered,
+            Err(error) if error.kind() == ErrorKind::Connection => Self::Unreachable,
+            Err(_) => Self::Failed,
         }
     }
 }

@@ -4,23 +4,26 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::attempt::{First, Outgoing};
+use super::limits::Room;
 use super::options::{Choice, SendOptions, place_of_hash};
 use super::receipt::SendReceipt;
-use super::{Inner, Targets, TopicQueues};
-use crate::error::{Error, Result};
+use super::{Inner, Stamp, Targets, TopicQueues};
+use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Form, Message, invalid};
 
 impl Inner {
     /// Whether the message is sent as it is, and needs no more than that.
     #[inline]
     pub(super) fn is_plain(&self, message: &Message) -> bool {
-        message.form() == Form::Plain
+        message.form() == Form::Plain && message.body().len() < self.plain_below
     }
 
     /// Sends a message in the form that it asks for, to the queue that the options ask for.
-    pub(super) async fn send_with_options(&self, message: Message, options: SendOptions) -> Result<SendReceipt> {
+    pub(super) async fn send_with_options(&self, mut message: Message, options: SendOptions) -> Result<SendReceipt> {
         let _under_way = self.begin(&message, options.named_queue())?;
         let stamp = self.stamp(options.timeout);
+        let _room = self.room(&message, &options, &stamp).await.map_err(|error| error.with_operation("send"))?;
+        self.compressor.compress(&mut message, self.cluster.env()).await;
         match &options.choice {
             Choice::Turn => self.send_anywhere(message, stamp, First::NotMade).await,
             Choice::Broker(broker) => self.send_anywhere(message, stamp, First::Preferred(Arc::clone(broker))).await,
@@ -36,14 +39,26 @@ impl Inner {
         }
     }
 
+    /// Room under the producer's limits.
+    async fn room(&self, message: &Message, options: &SendOptions, stamp: &Stamp) -> Result<Room<'_>> {
+        match &self.limits {
+            None => Ok(Room::default()),
+            Some(limits) if options.only_at_once => limits.room_now(message.body().len()).ok_or_else(would_block),
+            Some(limits) => limits.room(message.body().len(), self.cluster.env(), stamp.deadline).await,
+        }
+    }
+
     /// As [`send_with_options`](Self::send_with_options), for a message that no broker acknowledges.
-    pub(super) async fn send_one_way_with_options(&self, message: Message, options: SendOptions) -> Result<()> {
+    pub(super) async fn send_one_way_with_options(&self, mut message: Message, options: SendOptions) -> Result<()> {
         let _under_way = self.begin(&message, options.named_queue())?;
-        if message.form() == Form::Reply {
-            let refusal = invalid("a reply is always acknowledged: use `send` or `reply`");
+        if message.form() != Form::Plain {
+            let refusal = invalid("a reply, or a message with a time of its own, is always acknowledged: use `send`");
             return Err(refusal.with_operation("send one-way"));
         }
         let stamp = self.stamp(options.timeout);
+        let room = self.room(&message, &options, &stamp).await;
+        let _room = room.map_err(|error| error.with_operation("send one-way"))?;
+        self.compressor.compress(&mut message, self.cluster.env()).await;
         let queue = match &options.choice {
             Choice::Turn | Choice::Broker(_) => None,
             Choice::Queue(queue) => Some(queue.clone()),
@@ -56,7 +71,7 @@ impl Inner {
     }
 
     /// The place of the queue that the caller has chosen other than by name.
-    async fn chosen(
+    pub(super) async fn chosen(
         &self,
         choice: &Choice,
         message: &Message,
@@ -97,4 +112,8 @@ impl Inner {
             None => self.choose(topic, targets, None),
         }
     }
+}
+
+pub(super) fn would_block() -> Error {
+    Error::new(ErrorKind::WouldBlock, "as much is under way as may be, and the message was not to wait for room")
 }

@@ -22,6 +22,8 @@ use crate::message::{Message, MessageQueue};
 pub struct SendOptions {
     pub(super) timeout: Option<Duration>,
     pub(super) choice: Choice,
+    /// Whether to fail instead of waiting for room.
+    pub(super) only_at_once: bool,
 }
 
 /// Which queue a message goes to.

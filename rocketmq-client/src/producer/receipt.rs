@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rocketmq_wire::ResponseCode;
 use rocketmq_wire::message::id::{self, OffsetMessageId, UniqueId};
 
+use super::delay::Delay;
 use crate::cluster::WriteQueue;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::message::MessageQueue;
@@ -50,6 +51,18 @@ pub struct SendReceipt {
     queue_offset: i64,
     unique_id: UniqueId,
     offset_id: OffsetIdText,
+    /// What few messages have.
+    more: Option<Box<More>>,
+}
+
+/// What the answer to a send can say besides.
+#[derive(Debug, Clone, Default)]
+pub(super) struct More {
+    /// How the broker holds the message back.
+    pub(super) delay: Option<Delay>,
+    recall_handle: Option<String>,
+    /// The ids of all parts of a batch, joined by commas.
+    offset_ids: Option<String>,
 }
 
 /// A queue, as whoever sent to it has it at hand: sharing costs one count then.
@@ -87,7 +100,43 @@ impl SendReceipt {
             queue_offset,
             unique_id,
             offset_id: OffsetIdText::new(offset_id.as_deref().unwrap_or_default()),
+            more: None,
         })
+    }
+
+    /// Keeps what else the answer says.
+    pub(super) fn with_more(mut self, answer: &Answered, delay: Option<Delay>) -> Self {
+        let [offset_ids, recall_handle] = answer.find(["msgId", "recallHandle"]).unwrap_or([const { None }; 2]);
+        let text = |bytes: Option<Cow<'_, [u8]>>| {
+            bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).filter(|text| !text.is_empty())
+        };
+        self.more = Some(Box::new(More {
+            delay,
+            recall_handle: text(recall_handle),
+            offset_ids: text(offset_ids),
+        }));
+        self
+    }
+
+    pub(super) fn more(&self) -> Option<&More> {
+        self.more.as_deref()
+    }
+
+    /// The receipts of the parts of a batch, whose ids these are: they lie one after the other in the queue.
+    pub(super) fn of_each(&self, ids: &[UniqueId]) -> Vec<Self> {
+        let mut offset_ids = self.more().and_then(|more| more.offset_ids.as_deref()).unwrap_or_default().split(',');
+        let each = ids.iter().enumerate().map(|(index, unique_id)| Self {
+            status: self.status,
+            queue: self.queue.clone(),
+            queue_offset: match self.queue_offset {
+                UNKNOWN_OFFSET => UNKNOWN_OFFSET,
+                first => first.saturating_add(index as i64),
+            },
+            unique_id: *unique_id,
+            offset_id: OffsetIdText::new(offset_ids.next().unwrap_or_default().as_bytes()),
+            more: None,
+        });
+        each.collect()
     }
 
     /// How safely the message is stored. Anything but [`SendStatus::Ok`] is rare and not an error: the message is
@@ -129,6 +178,18 @@ impl SendReceipt {
     /// The id that this client gave the message: the one that consumers see and that tools search for.
     pub fn message_id(&self) -> &str {
         self.unique_id.as_str()
+    }
+
+    /// How the broker holds the message back; `None` unless it was sent with
+    /// [`deliver_after`](crate::Message::deliver_after) or [`deliver_at`](crate::Message::deliver_at).
+    pub fn delay(&self) -> Option<Delay> {
+        self.more.as_ref()?.delay
+    }
+
+    /// What the message can be [recalled](crate::Producer::recall) with, if it has a time of its own and the broker is of
+    /// 5.3.2 or later.
+    pub fn recall_handle(&self) -> Option<&str> {
+        self.more.as_ref()?.recall_handle.as_deref()
     }
 
     /// The id that says where the broker keeps the message; `None` when the broker gave none of the usual form.

@@ -15,6 +15,7 @@ use rocketmq_wire::message::id::UniqueId;
 use rocketmq_wire::request::send::TemplatedSend;
 
 use super::attempt::First;
+use super::choice::would_block;
 use super::receipt::{ReceiptQueue, SendReceipt};
 use super::under_way::Counted;
 use super::verdict::{self, Verdict};
@@ -40,6 +41,8 @@ type LongWay<'a> = Pin<Box<dyn Future<Output = Result<SendReceipt>> + Send + 'a>
 pub(super) struct Sending<'a> {
     producer: &'a Inner,
     timeout: Option<Duration>,
+    /// Whether to fail instead of waiting for room.
+    only_at_once: bool,
     /// Handed on when the send goes the long way.
     message: Option<Message>,
     under_way: Option<Counted<'a>>,
@@ -56,7 +59,20 @@ struct Sent {
 
 impl<'a> Sending<'a> {
     pub(super) fn new(producer: &'a Inner, message: Message, timeout: Option<Duration>) -> Self {
-        Self { producer, timeout, message: Some(message), under_way: None, sent: None, long_way: None }
+        Self {
+            producer,
+            timeout,
+            only_at_once: false,
+            message: Some(message),
+            under_way: None,
+            sent: None,
+            long_way: None,
+        }
+    }
+
+    /// One that fails instead of waiting for room.
+    pub(super) fn at_once(producer: &'a Inner, message: Message) -> Self {
+        Self { only_at_once: true, ..Self::new(producer, message, None) }
     }
 
     /// Checks the message and sends it: by the short way if there is one.
@@ -83,6 +99,7 @@ impl<'a> Sending<'a> {
         let deadline = producer.attempt_deadline(0, stamp.began, stamp.deadline);
         match connection.try_call(&request, message.body(), deadline, cx.waker()) {
             Ok(Some(answer)) => self.sent = Some(Sent { queue, stamp, answer }),
+            Ok(None) if self.only_at_once => return Err(would_block().with_operation("send")),
             Ok(None) => self.go_the_long_way(stamp, First::NotMade),
             Err(error) if never_left(&error) => self.go_the_long_way(stamp, First::NotMade),
             Err(error) => self.go_the_long_way(stamp, First::Made(queue, Err(error))),

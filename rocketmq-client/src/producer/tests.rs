@@ -1,5 +1,9 @@
 //! Producers against scripted servers on manual time.
 
+mod batches;
+mod delays;
+mod large_bodies;
+mod limits;
 mod queue_choice;
 mod requests;
 mod transactions;

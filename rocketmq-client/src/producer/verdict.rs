@@ -2,6 +2,8 @@
 //!
 //! The rules are those of the Java client's synchronous send without a chosen queue.
 
+use std::collections::BTreeSet;
+
 use crate::error::{Error, ErrorKind};
 
 use super::SendStatus;
@@ -20,9 +22,13 @@ pub(super) fn of_status(status: SendStatus, retry_not_stored: bool) -> Verdict {
     if status != SendStatus::Ok && retry_not_stored { Verdict::Retry } else { Verdict::Final }
 }
 
-/// Judges a failed attempt.
-pub(super) fn of_error(error: &Error) -> Verdict {
-    if error.is_retriable() { Verdict::Retry } else { Verdict::Final }
+/// Judges a failed attempt. Of refusals these codes may pass, instead of the usual ones.
+pub(super) fn of_error(error: &Error, retried_codes: Option<&BTreeSet<i32>>) -> Verdict {
+    let is_retried = match (retried_codes, error.response_code()) {
+        (Some(codes), Some(code)) => codes.contains(&code),
+        _ => error.is_retriable(),
+    };
+    if is_retried { Verdict::Retry } else { Verdict::Final }
 }
 
 /// Whether a failed attempt hints that the route is out of date.
@@ -65,10 +71,18 @@ mod tests {
         ] {
             let error = Error::from_response(code.0, None);
             assert_eq!(
-                (of_error(&error), suspects_route(&error), needs_pause(&error)),
+                (of_error(&error, None), suspects_route(&error), needs_pause(&error)),
                 (verdict, suspects, pause),
                 "{code}"
             );
+        }
+    }
+
+    #[test]
+    fn codes_of_the_callers_choice() {
+        let codes = BTreeSet::from([13]);
+        for (code, verdict) in [(13, Verdict::Retry), (1, Verdict::Final), (2, Verdict::Final)] {
+            assert_eq!(of_error(&Error::from_response(code, None), Some(&codes)), verdict);
         }
     }
 
@@ -83,7 +97,8 @@ mod tests {
             (ErrorKind::InvalidArgument, Final),
             (ErrorKind::MessageTooLarge, Final),
         ] {
-            assert_eq!(of_error(&Error::new(kind, "")), verdict, "{kind:?}");
+            assert_eq!(of_error(&Error::new(kind, ""), None), verdict, "{kind:?}");
+            assert_eq!(of_error(&Error::new(kind, ""), Some(&BTreeSet::new())), verdict, "not by code: {kind:?}");
         }
     }
 

@@ -1,8 +1,10 @@
 //! What our producer must do on any broker, beside plain sends.
 
+mod forms;
 mod requests;
 mod transactions;
 
+pub use forms::*;
 pub use requests::*;
 pub use transactions::*;
 
