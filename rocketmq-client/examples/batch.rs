@@ -16,7 +16,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let client = Client::builder(&name_servers).connect().await?;
     let producer = client.producer("batch-example").start().await?;
-    let messages = (0..count).map(|number| Message::new(topic.as_str(), format!("line {number}")).key(number.to_string()));
+    let messages =
+        (0..count).map(|number| Message::new(topic.as_str(), format!("line {number}")).key(number.to_string()));
 
     // As many requests as it takes, each of at most 4 MiB.
     match producer.send_batch(messages).await {

@@ -16,6 +16,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let producer = client.producer("delayed-example").start().await?;
 
     let in_a_minute = Message::new(topic.as_str(), "in a minute").deliver_after(Duration::from_secs(60));
+    #[expect(clippy::disallowed_methods, reason = "an application has the system's clock")]
     let tomorrow = SystemTime::now() + Duration::from_secs(24 * 3600);
     let tomorrow = Message::new(topic.as_str(), "tomorrow").deliver_at(tomorrow);
     for message in [in_a_minute, tomorrow] {

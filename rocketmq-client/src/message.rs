@@ -125,8 +125,7 @@ impl Message {
     /// [tells](crate::SendReceipt::delay) which. Of all ways to delay a message the one that was called last counts.
     #[must_use]
     pub fn deliver_after(self, delay: Duration) -> Self {
-        let rounded_up = delay.as_millis() + u128::from(delay.subsec_nanos() % 1_000_000 > 0);
-        match i64::try_from(rounded_up) {
+        match i64::try_from(delay.as_nanos().div_ceil(1_000_000)) {
             Ok(0) => self.delay_level(0),
             Ok(ms) => self.timed(properties::TIMER_DELAY_MS, ms),
             Err(_) => self.refuse(format!("a delay of {delay:?} is longer than any broker lives")),

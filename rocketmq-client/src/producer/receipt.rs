@@ -110,11 +110,7 @@ impl SendReceipt {
         let text = |bytes: Option<Cow<'_, [u8]>>| {
             bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).filter(|text| !text.is_empty())
         };
-        self.more = Some(Box::new(More {
-            delay,
-            recall_handle: text(recall_handle),
-            offset_ids: text(offset_ids),
-        }));
+        self.more = Some(Box::new(More { delay, recall_handle: text(recall_handle), offset_ids: text(offset_ids) }));
         self
     }
 
