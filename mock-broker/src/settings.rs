@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rocketmq_wire::message::names;
 
 use crate::compatibility::Compatibility;
-use crate::store::{DelayLevels, TimerConfig};
+use crate::store::{DelayLevels, Retention, TimerConfig};
 
 /// The settings of a broker and the name server beside it; the defaults are those of Apache's broker.
 #[derive(Debug, Clone)]
@@ -53,6 +53,10 @@ pub(crate) struct Settings {
     /// disk.
     pub(crate) index_slots: Option<u32>,
     pub(crate) index_entries: Option<u32>,
+    /// What is kept how long (`fileReservedTime`, `deleteWhen` and the ratios of the disk).
+    pub(crate) retention: Retention,
+    /// Hours for which messages are kept (`fileReservedTime`). Default 72 on disk, for ever in memory.
+    pub(crate) reserved_hours: Option<u32>,
     /// Milliseconds between two saves of consumer offsets (`flushConsumerOffsetInterval`). Default 5000.
     pub(crate) save_offsets_every_ms: u64,
     /// Whether consumers may filter by SQL92 expressions (`enablePropertyFilter`). Default false.
@@ -109,6 +113,8 @@ impl Default for Settings {
             flush_least_pages: None,
             index_slots: None,
             index_entries: None,
+            retention: Retention::default(),
+            reserved_hours: None,
             save_offsets_every_ms: 5000,
             filters_by_property: false,
             reject_transactions: false,
@@ -222,6 +228,17 @@ impl Settings {
             "flushCommitLogLeastPages" => self.flush_least_pages = Some(number(0, 1 << 20)? as usize),
             "maxHashSlotNum" => self.index_slots = Some(number(1, 1 << 28)? as u32),
             "maxIndexNum" => self.index_entries = Some(number(2, 1 << 28)? as u32),
+            "fileReservedTime" => self.reserved_hours = Some(number(0, 1_000_000)? as u32),
+            "deleteWhen" => {
+                let hours = value.split(';').map(|hour| hour.trim().parse().ok().filter(|hour| *hour < 24));
+                self.retention.delete_when = hours
+                    .collect::<Option<Vec<u8>>>()
+                    .ok_or_else(|| bad("say hours from 0 to 23, separated by `;`"))?;
+            }
+            "diskMaxUsedSpaceRatio" => self.retention.max_used_percent = Some(number(1, 100)? as u8),
+            "diskSpaceCleanForciblyRatio" => self.retention.clean_forcibly_percent = Some(number(1, 100)? as u8),
+            "diskSpaceWarningLevelRatio" => self.retention.warning_percent = Some(number(1, 100)? as u8),
+            "cleanFileForciblyEnable" => self.retention.clean_forcibly = boolean()?,
             "flushConsumerOffsetInterval" => self.save_offsets_every_ms = number(1, 3_600_000)?,
             "enablePropertyFilter" => self.filters_by_property = boolean()?,
             "rejectTransactionMessage" => self.reject_transactions = boolean()?,

@@ -94,7 +94,7 @@ fn bad_arguments_end_it_with_2() {
         &["--config", "broker.conf"],
         &["--listen", "nowhere"],
         &["--set", "brokerName"],
-        &["--set", "flushDiskType=SYNC_FLUSH"],
+        &["--set", "transientStorePoolEnable=true"],
         &["--set", "autoCreateTopicEnable=perhaps"],
         &["--clock", "late"],
         &["--listen", "127.0.0.1:0", "--broker-listen", "0.0.0.0:0"],

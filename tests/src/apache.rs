@@ -58,6 +58,8 @@ pub struct ApacheOptions {
     pub broker_properties: Vec<(String, String)>,
     /// Flags for the broker's virtual machine, after the usual ones, so that they win.
     pub broker_flags: Vec<String>,
+    /// Where the store is; a folder of its own by default.
+    pub store: Option<PathBuf>,
     /// Flags for the name server's virtual machine.
     pub name_server_flags: Vec<String>,
     /// Files in the home of both servers: paths within it, and contents.
@@ -203,11 +205,12 @@ impl ApacheCluster {
     }
 
     fn start_broker_process(&mut self) -> Result<(), String> {
+        let store = self.options.store.clone().unwrap_or_else(|| self.directory.join("store"));
         let own = [
             ("listenPort", self.broker_port.to_string()),
             ("namesrvAddr", self.name_server()),
-            ("storePathRootDir", self.path("store")),
-            ("storePathCommitLog", self.path("store/commitlog")),
+            ("storePathRootDir", store.display().to_string()),
+            ("storePathCommitLog", store.join("commitlog").display().to_string()),
         ];
         let file = self.directory.join("broker.properties");
         let properties = BROKER_PROPERTIES

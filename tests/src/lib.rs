@@ -16,6 +16,7 @@ pub mod proxy;
 pub mod raw;
 pub mod scenario;
 pub mod server;
+pub mod stored;
 
 /// The code blocks of the readme, compiled and run.
 #[cfg(doctest)]

@@ -39,8 +39,17 @@ impl MockProcess {
     ///
     /// When it cannot be built or does not get ready.
     pub fn start(settings: &[(&str, &str)]) -> Self {
+        Self::start_in(&cache::run_directory("mock"), settings)
+    }
+
+    /// As [`start`](Self::start), with the store in `directory/store`, which may exist.
+    ///
+    /// # Panics
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_in(directory: &Path, settings: &[(&str, &str)]) -> Self {
         let settings: Vec<_> = settings.iter().map(|(key, value)| format!("--set={key}={value}")).collect();
-        let directory = cache::run_directory("mock");
+        let directory = directory.to_owned();
         let anywhere = Addresses { name_server: "127.0.0.1:0".to_owned(), broker: "127.0.0.1:0".to_owned() };
         let (process, addresses) = launch(&directory, &settings, &anywhere);
         Self { directory, settings, addresses, process: Some(process) }

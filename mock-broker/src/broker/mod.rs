@@ -43,7 +43,7 @@ use crate::clock::Now;
 use crate::compatibility::Compatibility;
 use crate::reply::{Command, ConnectionId, Effect, Outcome, Peer, Reply};
 use crate::settings::Settings;
-use crate::store::{Arrival, Store, StoreConfig, StoreError};
+use crate::store::{Arrival, Retention, Store, StoreConfig, StoreError};
 use admin::Surveys;
 use client_calls::ClientCalls;
 use clients::Clients;
@@ -65,6 +65,9 @@ const SAVE_PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 /// How often the index on disk catches up with what it lacks, and how soon again while it lacks much.
 const INDEX_INTERVAL: Duration = Duration::from_secs(1);
 const INDEX_SOON: Duration = Duration::from_millis(5);
+
+/// How often old messages are looked for, in milliseconds of message time.
+const CLEAN_INTERVAL_MS: i64 = 10_000;
 
 /// Waits this long before messages that could not be dispatched are tried again.
 const RETRY_DISPATCH: Duration = Duration::from_millis(100);
@@ -100,6 +103,8 @@ pub(crate) struct Broker {
     next_offset_save: Duration,
     next_progress_save: Duration,
     next_index: Duration,
+    /// Message time at which old messages are looked for next, in milliseconds since 1970.
+    next_clean_ms: i64,
     /// Message time of the next run over half messages, in milliseconds since 1970.
     next_transaction_check: i64,
     /// Which producer of a group is asked next.
@@ -156,6 +161,7 @@ impl Broker {
             next_offset_save: now.session + Duration::from_millis(settings.save_offsets_every_ms),
             next_progress_save: now.session + SAVE_PROGRESS_INTERVAL,
             next_index: now.session + INDEX_SOON,
+            next_clean_ms: now.message_ms + CLEAN_INTERVAL_MS,
             next_transaction_check: now.message_ms.saturating_add(settings.transaction_check_interval_ms()),
             next_checked_producer: 0,
             next_sample: now.session + SAMPLE_INTERVAL,
@@ -288,6 +294,11 @@ impl Broker {
                 tracing::error!(%error, "the progress of delayed messages could not be saved");
             }
         }
+        // Also when the clock was set back: the next look is never further away than one interval.
+        if self.next_clean_ms <= now.message_ms || self.next_clean_ms > now.message_ms + CLEAN_INTERVAL_MS {
+            self.next_clean_ms = now.message_ms + CLEAN_INTERVAL_MS;
+            self.store.clean(now.message_ms);
+        }
         if self.next_index <= now.session {
             let before = self.store.index_behind();
             self.store.index_some();
@@ -306,7 +317,8 @@ impl Broker {
     pub(crate) fn next_delivery(&self, now: Now) -> Option<i64> {
         let check = self.has_half_messages().then_some(self.next_transaction_check);
         let delayed = self.store.next_delivery(now.message_ms);
-        check.into_iter().chain(delayed).min()
+        let clean = self.store.is_cleaned().then_some(self.next_clean_ms);
+        check.into_iter().chain(delayed).chain(clean).min()
     }
 
     /// When [`tick`](Self::tick) has to be called next for the sake of session time.
@@ -424,6 +436,8 @@ fn store_config(settings: &Settings) -> StoreConfig {
     let mut config = if settings.store.is_some() { StoreConfig::disk() } else { StoreConfig::memory() };
     config.max_message_size = settings.max_message_size;
     config.delay_levels = settings.delay_levels.clone();
+    let kept = settings.reserved_hours.or(config.retention.reserved_hours);
+    config.retention = Retention { reserved_hours: kept, ..settings.retention.clone() };
     config.flush_sync = settings.flush_sync;
     config.flush_least_pages = settings.flush_least_pages.unwrap_or(config.flush_least_pages);
     config.index_slots = settings.index_slots.unwrap_or(config.index_slots);

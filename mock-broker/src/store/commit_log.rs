@@ -2,6 +2,8 @@
 //!
 //! A record lies in one file. Where the next one does not fit, a filler (END_OF_FILE) takes the rest of the file.
 
+use std::path::PathBuf;
+
 use bytes::Bytes;
 use rocketmq_wire::message::record::{END_OF_FILE_SIZE, encode_end_of_file};
 
@@ -38,6 +40,16 @@ impl CommitLog {
     pub(super) fn next_file(&self, offset: u64) -> u64 {
         let size = self.files.file_size() as u64;
         offset - offset % size + size
+    }
+
+    /// Returns the offset of the first byte of a file, counted from the first one; none if there is no such file.
+    pub(super) fn start_of_file(&self, index: usize) -> Option<u64> {
+        self.files.start_of(index)
+    }
+
+    /// Forgets the first files and returns where they are.
+    pub(super) fn remove_first(&mut self, count: usize) -> Vec<PathBuf> {
+        self.files.remove_first(count)
     }
 
     /// Lends room for `length` bytes of whole records to `encode`, together with their physical offset, and returns

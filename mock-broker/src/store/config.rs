@@ -1,5 +1,6 @@
 //! The settings of a store.
 
+use crate::store::clean::Retention;
 use crate::store::schedule::DelayLevels;
 use crate::store::timer::TimerConfig;
 
@@ -35,6 +36,8 @@ pub struct StoreConfig {
     pub flush_sync: bool,
     /// Whether a put counts only when other stores have it too (`brokerRole` is `SYNC_MASTER`). Default false.
     pub replicates_sync: bool,
+    /// What is kept how long.
+    pub retention: Retention,
     /// The delays of the levels, from level 1 on (`messageDelayLevel`). Default Apache's 18 levels.
     pub delay_levels: DelayLevels,
     /// Messages for any time. Default none: what they say of a time means nothing, as before 5.0.
@@ -47,7 +50,13 @@ pub struct StoreConfig {
 impl StoreConfig {
     /// The defaults for a store in memory.
     pub fn memory() -> Self {
-        StoreConfig { commit_log_file_size: 64 << 20, index_slots: 100_000, index_entries: 2_000_000, ..Self::disk() }
+        StoreConfig {
+            commit_log_file_size: 64 << 20,
+            index_slots: 100_000,
+            index_entries: 2_000_000,
+            retention: Retention { reserved_hours: None, ..Retention::default() },
+            ..Self::disk()
+        }
     }
 
     /// The defaults for a store in a directory.
@@ -64,6 +73,7 @@ impl StoreConfig {
             flush_least_pages: 4,
             flush_sync: false,
             replicates_sync: false,
+            retention: Retention::default(),
             delay_levels: DelayLevels::default(),
             timers: None,
             overflow_restarts_at_zero: false,

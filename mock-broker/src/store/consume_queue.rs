@@ -4,6 +4,8 @@
 //! message with queue offset n. A queue whose beginning was lost starts with blank entries (offset 0, size
 //! 0x7FFFFFFF, tags code 0) up to its first message.
 
+use std::path::PathBuf;
+
 use crate::store::error::StoreError;
 use crate::store::file_sequence::FileSequence;
 
@@ -149,6 +151,30 @@ impl ConsumeQueue {
         }
         self.files.append(ENTRY_SIZE, |_, bytes| bytes.copy_from_slice(&entry.encode()))?;
         Ok(())
+    }
+
+    /// Forgets what was before the physical offset `log_start`, and returns the files in which nothing is left.
+    pub(super) fn clean(&mut self, log_start: u64) -> Vec<PathBuf> {
+        self.min_offset = self.first_from(self.min_offset, log_start);
+        let entries = (self.files.file_size() / ENTRY_SIZE) as u64;
+        let first = self.files.start() / ENTRY_SIZE as u64;
+        let gone = (self.min_offset - self.min_offset.min(first)) / entries;
+        self.files.remove_first(usize::try_from(gone).unwrap_or(usize::MAX))
+    }
+
+    /// Returns the queue offset of the first message from `from` on that is at the physical offset `log_start` or
+    /// later; entries go from the oldest record on.
+    pub(super) fn first_from(&self, from: u64, log_start: u64) -> u64 {
+        let gone = |entry: Entry| entry.is_blank() || entry.physical_offset < log_start;
+        let (mut low, mut high) = (from, self.max_offset());
+        if self.entry(low).is_none_or(|entry| !gone(entry)) {
+            return low;
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.entry(middle).is_none_or(gone) { low = middle + 1 } else { high = middle }
+        }
+        low
     }
 
     /// Returns the entry of a message; none if the queue does not have it.

@@ -105,6 +105,20 @@ impl FileSequence {
         self.base = offset - offset % self.layout.file_size as u64;
     }
 
+    /// Returns the offset of the first byte of a file, counted from the first one; none if there is no such file.
+    pub(super) fn start_of(&self, index: usize) -> Option<u64> {
+        (index < self.slots.len()).then(|| self.base_of(index))
+    }
+
+    /// Forgets the first files, all but the last one at most, and returns where they are. Slices of them stay valid.
+    pub(super) fn remove_first(&mut self, count: usize) -> Vec<PathBuf> {
+        let count = count.min(self.slots.len().saturating_sub(1));
+        let paths = (0..count).filter_map(|index| self.path(index)).collect();
+        self.base = self.base_of(count);
+        self.slots.drain(..count);
+        paths
+    }
+
     fn base_of(&self, index: usize) -> u64 {
         self.base + (index * self.layout.file_size) as u64
     }

@@ -34,6 +34,7 @@
 //! ```
 
 mod checkpoint;
+mod clean;
 mod commit_log;
 mod config;
 mod config_file;
@@ -66,6 +67,7 @@ use std::path::Path;
 use bytes::Bytes;
 use rocketmq_wire::message::RecordView;
 
+pub use clean::{Cleaned, Retention};
 pub use config::StoreConfig;
 pub use config_file::ConfigFile;
 pub use dispatch::Arrival;
@@ -78,6 +80,7 @@ pub use schedule::{DelayLevels, DelayLevelsError, Delivered};
 pub use timer::TimerConfig;
 
 use checkpoint::Checkpoint;
+use clean::Cleaning;
 use commit_log::CommitLog;
 use consume_queue::ConsumeQueue;
 use directory::StoreDirectory;
@@ -104,6 +107,7 @@ pub struct Store {
     index: Index,
     /// Where the last message ends for which somebody waits until it is safe.
     awaited: Option<u64>,
+    cleaning: Cleaning,
     disk: Option<Disk>,
 }
 
@@ -133,6 +137,7 @@ impl Store {
             timers: config.timers.map(Timers::in_memory),
             index: Index::new(None, config.index_slots, config.index_entries, None),
             awaited: None,
+            cleaning: Cleaning::default(),
             disk: None,
             config,
         }
@@ -183,6 +188,7 @@ impl Store {
             timers: None,
             index,
             awaited: None,
+            cleaning: Cleaning::default(),
             disk: Some(disk),
             config,
         };

@@ -68,6 +68,29 @@ fn write_zeros(mut file: &File, offset: u64, mut length: u64) -> io::Result<()> 
     Ok(())
 }
 
+/// Returns how many percent of the disk that holds `path` are in use, rounded up, of what this process may use; none
+/// where that cannot be asked.
+///
+/// # Errors
+///
+/// Whatever the file system says.
+pub(super) fn used_percent(path: &Path) -> io::Result<Option<u8>> {
+    #[cfg(unix)]
+    {
+        let disk = rustix::fs::statvfs(path)?;
+        let used = disk.f_blocks.saturating_sub(disk.f_bfree);
+        let entire = used.saturating_add(disk.f_bavail);
+        let percent = used.saturating_mul(100).checked_div(entire);
+        let rounded = percent.map(|percent| percent + u64::from(used.saturating_mul(100) % entire.max(1) != 0));
+        Ok(rounded.map(|percent| percent.min(100) as u8))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        Ok(None)
+    }
+}
+
 /// Brings the pages of a range into memory in one call, which is cheaper than one page fault each.
 ///
 /// Only a help: kernels that do not know the call fault the pages in one by one when they are touched.

@@ -126,6 +126,7 @@ impl Store {
 
     /// Stores a message as it is, whatever delay it names.
     pub(super) fn append(&mut self, now: i64, message: &PutMessage<'_>) -> Result<PutOutcome, PutError> {
+        self.cleaning.check()?;
         check_destination(message)?;
         if message.body.len() > self.config.max_message_size {
             let (length, limit) = (message.body.len(), self.config.max_message_size);
@@ -170,6 +171,7 @@ impl Store {
         message: &PutMessage<'_>,
         elements: impl Iterator<Item = BatchElement<'a>> + Clone,
     ) -> Result<BatchOutcome, PutError> {
+        self.cleaning.check()?;
         check_destination(message)?;
         if sys_flag::transaction(message.sys_flag) != sys_flag::TRANSACTION_NONE {
             return Err(PutError::IllegalBatch("a batch cannot be part of a transaction"));

@@ -83,6 +83,11 @@ impl Queues {
         self.topics.iter().flat_map(BTreeMap::values)
     }
 
+    /// Returns all queues, in no order, to be changed.
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut ConsumeQueue> {
+        self.topics.iter_mut().flat_map(BTreeMap::values_mut)
+    }
+
     /// Forgets the queues of a topic.
     pub(super) fn remove(&mut self, topic: &str) {
         // The position stays taken, and is used again if the topic comes back.

@@ -168,7 +168,7 @@ pub(super) fn open_queues(
             }
             let files = FileSequence::existing(layout, first, last + 1, written);
             let queue = ConsumeQueue::new(files, 0);
-            let min = first_message(&queue, first / ENTRY_SIZE as u64, log.start);
+            let min = queue.first_from(first / ENTRY_SIZE as u64, log.start);
             queues.insert(&topic, queue_id, queue.starting_at(min));
         }
     }
@@ -206,20 +206,6 @@ fn end_of_entries(path: &Path, log_end: u64) -> Result<EndOfEntries, StoreError>
         }
     };
     read().map_err(StoreError::io("cannot read a consume queue", path))
-}
-
-/// Returns the queue offset of the first message that the log still has; entries go from the oldest record on.
-fn first_message(queue: &ConsumeQueue, from: u64, log_start: u64) -> u64 {
-    let gone = |entry: Entry| entry.is_blank() || entry.physical_offset < log_start;
-    let (mut low, mut high) = (from, queue.max_offset());
-    if queue.entry(low).is_none_or(|entry| !gone(entry)) {
-        return low;
-    }
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if queue.entry(middle).is_none_or(gone) { low = middle + 1 } else { high = middle }
-    }
-    low
 }
 
 /// Removes the files after `last`, and everything after the first `written` bytes of that one.

@@ -223,6 +223,14 @@ impl Index {
         }
         found
     }
+
+    /// Takes out the files that only name messages before `min_offset`, but for the last file.
+    pub(super) fn take_before(&mut self, min_offset: u64) -> Vec<PathBuf> {
+        let is_gone = |file: &IndexFile| u64::try_from(file.end_offset()).is_ok_and(|end| end < min_offset);
+        let candidates = self.files.len().saturating_sub(1);
+        let gone = self.files[..candidates].iter().take_while(|file| is_gone(file)).count();
+        self.files.drain(..gone).filter_map(|file| file.path().map(Path::to_owned)).collect()
+    }
 }
 
 /// Returns the hash under which a key of a topic is entered: that of `topic#key`, never negative.

@@ -1,5 +1,6 @@
 //! Tests of the whole store.
 
+mod clean;
 mod disk;
 mod index;
 mod memory;
