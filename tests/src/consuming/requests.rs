@@ -1,0 +1,58 @@
+//! What administrators ask of consumers, by Apache's own tool.
+
+use std::sync::LazyLock;
+
+use rocketmq_native::consumer::ConsumeResult;
+
+use super::*;
+use crate::foreign::{Driver, Headers};
+
+static MQADMIN: LazyLock<Driver> = LazyLock::new(|| Driver::java("5.3.3", Headers::Json));
+
+async fn mqadmin(server: &Server, line: &str) -> String {
+    MQADMIN.mqadmin(server.name_server(), line).await
+}
+
+/// The tool shows a running consumer, moves its offsets back, and has it consume one message.
+pub async fn mqadmin_reaches_the_consumer(server: &Server) {
+    let _running = server.share().await;
+    let topic = topic(server, "admin", 2);
+    let group = server.name("admin-group");
+    let client = connect(server).await;
+    let (calls, mut seen) = calls();
+    let decide = |call: &Call| {
+        if call.key == "k-7" { ConsumeResult::RetryAfter(Duration::from_secs(7200)) } else { ConsumeResult::Success }
+    };
+    let builder = consumer(&client, &group, &topic).commit_interval(Duration::from_millis(200));
+    let consumer = builder.start(calls.handler(decide)).await.expect("it starts");
+    send(&client, &topic, "k-", 7, 2).await;
+    let calls = seen.take(7).await;
+    assert!(calls.iter().all(|call| call.times == 0));
+
+    // 307
+    let id = client.client_id().to_owned();
+    let status = mqadmin(server, &format!("consumerStatus -g {group} -i {id}")).await;
+    for part in [topic.as_str(), "PROP_CONSUME_TYPE", "CONSUME_PASSIVELY", "#Consumer MQ Detail#", "#Consumer RT&TPS#"]
+    {
+        assert!(status.contains(part), "no {part} in:\n{status}");
+    }
+
+    // 220: everything comes again.
+    let reset = mqadmin(server, &format!("resetOffsetByTime -g {group} -t {topic} -s 0")).await;
+    let again = seen.take(7).await;
+    let mut keys: Vec<_> = again.iter().map(|call| call.key.as_str()).collect();
+    keys.sort();
+    assert_eq!(keys, ["k-0", "k-1", "k-2", "k-3", "k-4", "k-5", "k-6"], "{reset}");
+
+    // 309: the message with this id, right now.
+    let producer = client.producer("consuming-sender").start().await.expect("the producer starts");
+    let receipt = producer.send(Message::new(topic.as_str(), "direct").key("direct")).await.expect("stored");
+    assert_eq!(seen.next().await.key, "direct");
+    let offset_id = receipt.offset_message_id().expect("the broker says it").to_string();
+    let direct = mqadmin(server, &format!("queryMsgById -i {offset_id} -t {topic} -g {group} -d {id}")).await;
+    assert!(direct.contains("CR_SUCCESS"), "{direct}");
+    assert_eq!(seen.next().await.key, "direct");
+    producer.shutdown().await;
+    shut_down(consumer).await;
+    client.close().await;
+}
