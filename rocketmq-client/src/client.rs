@@ -23,6 +23,9 @@ use crate::message::check_group;
 use crate::producer::ProducerBuilder;
 use crate::producer::transaction::{TransactionChecker, TransactionProducerBuilder};
 use crate::remoting::{HeaderType, Incoming, Pool, PoolOptions, Stamp};
+#[cfg(feature = "tls")]
+use crate::transport::Tls;
+use crate::transport::{Connector, Socks5};
 
 /// How long closing waits for bytes on their way to sockets.
 const CLOSING: Duration = Duration::from_secs(3);
@@ -66,6 +69,8 @@ impl Client {
             instance_name: None,
             credentials: None,
             namespace: None,
+            #[cfg(feature = "tls")]
+            tls: None,
             env: None,
         }
     }
@@ -133,6 +138,8 @@ pub struct ClientBuilder {
     instance_name: Option<String>,
     credentials: Option<Arc<dyn CredentialsProvider>>,
     namespace: Option<String>,
+    #[cfg(feature = "tls")]
+    tls: Option<Tls>,
     env: Option<Env>,
 }
 
@@ -173,6 +180,40 @@ impl ClientBuilder {
     /// `MQ_INST_1234_abcd.mq.example.com:8080`.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Encrypts the connections to name servers and brokers; they are not encrypted by default.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Reaches the server that states the address `from` at `to`: `172.17.0.2:10911` at `127.0.0.1:10911`, or all ports of
+    /// a host at those of another, `172.17.0.2` at `127.0.0.1`. For brokers behind port maps of containers and behind NAT;
+    /// may be called for each.
+    pub fn map_address(mut self, from: impl Into<String>, to: impl Into<String>) -> Self {
+        self.pool.dial.map(from.into(), to.into());
+        self
+    }
+
+    /// Asks a function where to reach the server that states an address; `None` leaves it to
+    /// [`map_address`](Self::map_address). It is called for each new connection and must not block.
+    pub fn map_addresses(mut self, mapping: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        self.pool.dial.map_by(Arc::new(mapping));
+        self
+    }
+
+    /// Reaches servers through a proxy. Of several, the first that is for a server's address is taken.
+    pub fn socks5(mut self, proxy: Socks5) -> Self {
+        self.pool.dial.through(proxy);
+        self
+    }
+
+    /// Opens connections in a way of the application's own, instead of by TCP.
+    pub fn connector(mut self, connector: impl Connector + 'static) -> Self {
+        self.pool.dial.by(Arc::new(connector));
         self
     }
 
@@ -255,11 +296,18 @@ impl ClientBuilder {
             Some(env) => env,
             None => Env::system()?,
         };
+        #[cfg(feature = "tls")]
+        if let Some(tls) = self.tls {
+            // Files are read.
+            let built = env.spawn_blocking(move || tls.build()).await;
+            self.pool.dial.encrypted(built.map_err(|error| Error::new(ErrorKind::Closed, error.to_string()))??);
+        }
+        let dial = self.pool.dial.clone();
         let deadline = env.now() + self.pool.connect_timeout + self.config.request_timeout;
         let (pool, incoming) = Pool::new(env.clone(), self.pool);
         let reached = cluster::reach(&env, &pool, &addresses, deadline).await;
         let name_servers = reached.map_err(|error| error.with_operation("connect"))?;
-        let address = local_address(&env, name_servers.preferred()).await;
+        let address = local_address(&env, &dial.address(name_servers.preferred())).await;
         let identity = identity(&env, address, self.instance_name.as_deref());
         let cluster = Cluster::new(env.clone(), self.config, namespace, name_servers, pool, identity);
         let asked = Asked {
@@ -295,6 +343,7 @@ impl ClientBuilder {
                 return Err(Error::new(ErrorKind::InvalidArgument, message));
             }
         }
+        self.pool.dial.check()?;
         if let Some(name) = &self.instance_name {
             check_group(name).map_err(|error| error.with_operation("check `instance_name`"))?;
         }

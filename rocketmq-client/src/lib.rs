@@ -37,7 +37,8 @@
 //!
 //! # Features
 //!
-//! `zlib`, `lz4` and `zstd` read and write bodies compressed in these ways; all are on by default.
+//! `zlib`, `lz4` and `zstd` read and write bodies compressed in these ways; `tls` encrypts connections. All are on by
+//! default.
 
 pub mod backoff;
 pub mod client;
@@ -70,3 +71,6 @@ pub use producer::transaction::{
 pub use producer::{Delay, Producer, ProducerBuilder, SendOptions, SendReceipt, SendStatus};
 pub use remoting::HeaderType;
 pub use rocketmq_wire::message::Compression;
+#[cfg(feature = "tls")]
+pub use transport::Tls;
+pub use transport::{Connector, Socks5};

@@ -1,7 +1,5 @@
 //! Apache's brokers with access control, and who may do what there.
 
-use std::{fs, path::PathBuf};
-
 use crate::apache::{ApacheCluster, ApacheOptions};
 
 /// An access key and its secret.
@@ -65,15 +63,4 @@ pub fn start(version: &str, options: ApacheOptions) -> ApacheCluster {
             )
     };
     ApacheCluster::start(version, options)
-}
-
-/// Writes a file that a server is to read, and returns its path.
-///
-/// # Panics
-///
-/// When it cannot be written.
-pub fn write(directory: &tempfile::TempDir, name: &str, content: &str) -> PathBuf {
-    let path = directory.path().join(name);
-    fs::write(&path, content).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    path
 }

@@ -81,11 +81,11 @@ impl ApacheOptions {
         self
     }
 
-    /// Gives both virtual machines a flag.
+    /// Gives both virtual machines these flags.
     #[must_use]
-    pub fn flag(mut self, flag: &str) -> Self {
-        self.broker_flags.push(flag.to_owned());
-        self.name_server_flags.push(flag.to_owned());
+    pub fn flags(mut self, flags: Vec<String>) -> Self {
+        self.broker_flags.extend_from_slice(&flags);
+        self.name_server_flags.extend(flags);
         self
     }
 }

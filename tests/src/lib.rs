@@ -6,6 +6,7 @@
 pub mod access;
 pub mod apache;
 pub mod cache;
+pub mod certificates;
 pub mod consuming;
 pub mod foreign;
 pub mod mock_process;

@@ -1,13 +1,15 @@
-//! Our client with access control, on Apache's brokers.
+//! Our client with access control and TLS, on Apache's servers.
 
 use std::time::Duration;
 
 use rocketmq_native::{
-    ChangeableCredentials, Client, ConsumeFrom, Credentials, Error, ErrorKind, Message, SendReceipt, producer::Attempts,
+    ChangeableCredentials, Client, ConsumeFrom, Credentials, Error, ErrorKind, Message, SendReceipt, Tls,
+    producer::Attempts,
 };
 use rocketmq_tests::{
     access::{self, ADMIN, Account, CLERK, GROUPS, TOPIC},
     apache::{ApacheCluster, ApacheOptions},
+    certificates::Certificates,
 };
 use tokio::{runtime::Runtime, sync::mpsc};
 
@@ -34,10 +36,14 @@ async fn send_as(cluster: &ApacheCluster, who: Option<Account>, topic: &str) -> 
 }
 
 /// A message sent and consumed with the same credentials arrives, after it has failed once and come back.
-async fn round_trip(cluster: &ApacheCluster, who: Account, group: &str) {
-    let client = Client::builder(cluster.name_server()).credentials(credentials(who)).connect().await;
-    let client = client.expect("the client connects");
-    send(&client, TOPIC, "first").await.expect("sends are permitted");
+async fn round_trip(cluster: &ApacheCluster, tls: Option<Tls>, who: Account, group: &str) {
+    let mut builder = Client::builder(cluster.name_server()).credentials(credentials(who));
+    if let Some(tls) = tls {
+        builder = builder.tls(tls);
+    }
+    let client = builder.connect().await.expect("the client connects");
+    let body = if group == GROUPS[0] { "first" } else { "second" };
+    send(&client, TOPIC, body).await.expect("sends are permitted");
     let (deliver, mut delivered) = mpsc::unbounded_channel();
     let consumer = client
         .push_consumer(group)
@@ -53,13 +59,32 @@ async fn round_trip(cluster: &ApacheCluster, who: Account, group: &str) {
     let mut seen = Vec::new();
     while seen.len() < 2 {
         let next = tokio::time::timeout(Duration::from_secs(60), delivered.recv()).await;
-        let (body, times) = next.expect("within a minute").expect("the handler sends");
+        let (received, times) = next.expect("within a minute").expect("the handler sends");
         // There is an older one in the topic, by which it was created.
-        seen.extend((&body[..] == b"first").then_some(times));
+        seen.extend((body == received).then_some(times));
     }
     assert_eq!(seen, [0, 1]);
     consumer.shutdown().await.expect("the consumer shuts down");
     client.close().await;
+}
+
+/// Servers that cannot be verified are not spoken to.
+async fn unverified(cluster: &ApacheCluster, certificates: &Certificates) {
+    let others = Certificates::new();
+    let ca = certificates.path("ca.pem");
+    for (tls, reason) in [
+        (Tls::new().ca_file(others.path("ca.pem")), "another authority"),
+        (Tls::new().ca_file(&ca).server_name("elsewhere.test"), "another name"),
+        (Tls::new(), "the authorities of the operating system"),
+    ] {
+        let error = Client::builder(cluster.name_server()).tls(tls).connect().await.expect_err(reason);
+        assert_eq!(error.kind(), ErrorKind::Connection, "{error}");
+        assert!(error.to_string().contains("invalid peer certificate"), "{error}");
+    }
+    for tls in [Tls::new().ca_file(&ca).server_name("brokers.test"), Tls::new().danger_accept_any_server()] {
+        let client = Client::builder(cluster.name_server()).tls(tls).connect().await.expect("good enough");
+        client.close().await;
+    }
 }
 
 /// Refusals are told from one another, and are not tried again.
@@ -101,7 +126,8 @@ fn create_topic_as_admin(cluster: &ApacheCluster, topic: &str) {
 
 #[test]
 fn plain_acl_of_4_9_7() {
-    let cluster = access::start("4.9.7", ApacheOptions::default());
+    let certificates = Certificates::new();
+    let cluster = access::start("4.9.7", ApacheOptions::default().flags(certificates.server_flags()));
     create_topic_as_admin(&cluster, TOPIC);
     create_topic_as_admin(&cluster, "closed");
     Runtime::new().expect("a runtime").block_on(async {
@@ -113,14 +139,19 @@ fn plain_acl_of_4_9_7() {
             (Some(CLERK), "closed", NotPermitted),
         ];
         refusals(&cluster, &expected).await;
-        round_trip(&cluster, CLERK, GROUPS[0]).await;
+        round_trip(&cluster, None, CLERK, GROUPS[0]).await;
+        let tls = Tls::new().ca_file(certificates.path("ca.pem"));
+        round_trip(&cluster, Some(tls), CLERK, GROUPS[1]).await;
+        unverified(&cluster, &certificates).await;
         replaced(&cluster, CLERK).await;
     });
 }
 
 #[test]
 fn authentication_of_5_3_3() {
-    let cluster = access::start("5.3.3", ApacheOptions::default());
+    let certificates = Certificates::new();
+    let options = ApacheOptions::default().flags(certificates.server_flags());
+    let cluster = access::start("5.3.3", options.flags(certificates.client_authentication_flags()));
     Runtime::new().expect("a runtime").block_on(async {
         send_as(&cluster, Some(ADMIN), TOPIC).await.expect("the topic is created");
         let expected = [
@@ -129,7 +160,12 @@ fn authentication_of_5_3_3() {
             (Some(wrong_secret(ADMIN)), TOPIC, ErrorKind::Unauthenticated),
         ];
         refusals(&cluster, &expected).await;
-        round_trip(&cluster, ADMIN, GROUPS[0]).await;
+        round_trip(&cluster, None, ADMIN, GROUPS[0]).await;
+        let tls = Tls::new().ca_file(certificates.path("ca.pem"));
+        let error = Client::builder(cluster.name_server()).tls(tls.clone()).connect().await;
+        assert_eq!(error.expect_err("the server asks for a certificate").kind(), ErrorKind::Connection);
+        let tls = tls.client_certificate_files(certificates.path("client.pem"), certificates.path("client.key"));
+        round_trip(&cluster, Some(tls), ADMIN, GROUPS[1]).await;
         replaced(&cluster, ADMIN).await;
         namespaces(&cluster).await;
     });

@@ -25,6 +25,7 @@
 
 mod call;
 mod connection;
+mod dial;
 mod driver;
 mod incoming;
 mod options;
@@ -38,6 +39,7 @@ mod supervisor;
 
 pub(crate) use call::InFlight;
 pub use connection::Connection;
+pub use dial::Dial;
 pub use driver::Driver;
 pub use incoming::Incoming;
 pub use options::{ConnectionOptions, ConnectionStats, HeaderType};

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{broadcast, mpsc};
 
 use super::connection::lock;
+use super::dial::Dial;
 use super::incoming::Incoming;
 use super::options::ConnectionOptions;
 use super::peer::Peer;
@@ -33,6 +34,8 @@ pub struct PoolOptions {
     pub first_backoff: Duration,
     /// The longest such wait; 5 s by default.
     pub longest_backoff: Duration,
+    /// How servers are reached; at the addresses that they state, directly and in the clear by default.
+    pub dial: Dial,
 }
 
 impl Default for PoolOptions {
@@ -42,6 +45,7 @@ impl Default for PoolOptions {
             connect_timeout: Duration::from_secs(3),
             first_backoff: Duration::from_millis(100),
             longest_backoff: Duration::from_secs(5),
+            dial: Dial::default(),
         }
     }
 }

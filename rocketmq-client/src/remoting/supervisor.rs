@@ -1,6 +1,5 @@
 //! Keeps one peer connected: the only place that opens connections.
 
-use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,9 +15,6 @@ use crate::backoff::Backoff;
 use crate::env::{Env, Task};
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::Stream;
-
-/// Addresses of one name that are tried.
-const MOST_ADDRESSES: usize = 16;
 
 /// The task of one [`Peer`]: connects on demand, runs the connection, backs off. Dropped, it closes the peer.
 pub(super) struct Supervisor {
@@ -76,7 +72,7 @@ impl Supervisor {
             self.env.sleep_until(at).await;
         }
         self.attempt += 1;
-        connect(&self.env, self.peer.address(), &self.options).await
+        self.options.dial.open(&self.env, self.peer.address(), &self.options).await
     }
 
     fn failed(&mut self, error: Error) {
@@ -139,67 +135,5 @@ impl Supervisor {
 impl Drop for Supervisor {
     fn drop(&mut self) {
         self.peer.close();
-    }
-}
-
-/// Opens a stream to the first address of `address` that can be reached.
-async fn connect(env: &Env, address: &Arc<str>, options: &PoolOptions) -> Result<Stream> {
-    let refused =
-        |kind, message: String| Error::new(kind, message).with_operation("connect").with_broker(Arc::clone(address));
-    let (host, port) = split(address).ok_or_else(|| {
-        refused(
-            ErrorKind::InvalidArgument,
-            "this is no address: write `host:port`, an IPv6 host in brackets".to_owned(),
-        )
-    })?;
-    let found = env.within(env.now() + options.connect_timeout, env.resolve(host, port)).await;
-    let addresses = found.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into())).map_err(|error| {
-        let message = format!("the name `{host}` cannot be resolved ({error}): check its spelling and the resolver");
-        refused(ErrorKind::Connection, message).with_source(error)
-    })?;
-    let mut tried = Vec::new();
-    let mut last = None;
-    for candidate in addresses.into_iter().take(MOST_ADDRESSES) {
-        let connected = env.within(env.now() + options.connect_timeout, env.connect(candidate)).await;
-        match connected.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into())) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => {
-                tried.push(format!("{candidate}: {error}"));
-                last = Some(error);
-            }
-        }
-    }
-    let message = if tried.is_empty() {
-        format!("the name `{host}` has no address")
-    } else {
-        format!("no connection ({}): check that the server runs and that the address is right", tried.join("; "))
-    };
-    let error = refused(ErrorKind::Connection, message);
-    Err(match last {
-        Some(source) => error.with_source(source),
-        None => error,
-    })
-}
-
-/// Host and port of `host:port`; brackets around an IPv6 host are taken off.
-fn split(address: &str) -> Option<(&str, u16)> {
-    let (host, port) = address.rsplit_once(':')?;
-    let host = host.strip_prefix('[').map_or(Some(host), |host| host.strip_suffix(']'))?;
-    let port = port.parse().ok().filter(|&port| port != 0)?;
-    (!host.is_empty() && !host.contains(char::is_whitespace)).then_some((host, port))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_split_at_the_last_colon() {
-        assert_eq!(split("broker-a:10911"), Some(("broker-a", 10911)));
-        assert_eq!(split("[::1]:9876"), Some(("::1", 9876)));
-        assert_eq!(split("::1:9876"), Some(("::1", 9876)));
-        for wrong in ["", "broker", ":1", "broker:", "broker:x", "broker:0", "broker:65536", "[::1:9876", "a b:1"] {
-            assert_eq!(split(wrong), None, "{wrong}");
-        }
     }
 }
