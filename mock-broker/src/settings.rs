@@ -85,6 +85,8 @@ pub(crate) struct Settings {
     pub(crate) store: Option<PathBuf>,
     /// The address put into stored messages and ids when the broker listens on an unspecified one.
     pub(crate) advertised: Option<String>,
+    /// Name servers of other processes to register at (`namesrvAddr`, several separated by `;`). Default none.
+    pub(crate) name_servers: Vec<String>,
     /// Topics that exist from the start, with their queue counts.
     pub(crate) topics: Vec<(String, i32)>,
 }
@@ -127,6 +129,7 @@ impl Default for Settings {
             server_side_reset: true,
             store: None,
             advertised: None,
+            name_servers: Vec::new(),
             topics: Vec::new(),
         }
     }
@@ -195,6 +198,17 @@ impl Settings {
         match property {
             "brokerClusterName" => self.cluster = name()?,
             "brokerName" => self.broker_name = name()?,
+            "namesrvAddr" => {
+                let addresses: Vec<String> =
+                    value.split(';').map(str::trim).filter(|address| !address.is_empty()).map(str::to_owned).collect();
+                let has_port = |address: &String| {
+                    address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+                };
+                if !addresses.iter().all(has_port) {
+                    return Err(bad("say host:port, several separated by semicolons"));
+                }
+                self.name_servers = addresses;
+            }
             "brokerIP1" => self.advertised = Some(value.to_owned()),
             "regionId" => self.region = value.to_owned(),
             "traceOn" => self.trace_on = boolean()?,

@@ -62,6 +62,8 @@ pub struct ApacheOptions {
     pub store: Option<PathBuf>,
     /// Flags for the name server's virtual machine.
     pub name_server_flags: Vec<String>,
+    /// Name servers at which the broker registers besides its own.
+    pub more_name_servers: Vec<String>,
     /// Files in the home of both servers: paths within it, and contents.
     pub files: Vec<(String, String)>,
 }
@@ -206,9 +208,11 @@ impl ApacheCluster {
 
     fn start_broker_process(&mut self) -> Result<(), String> {
         let store = self.options.store.clone().unwrap_or_else(|| self.directory.join("store"));
+        let mut name_servers = vec![self.name_server()];
+        name_servers.extend_from_slice(&self.options.more_name_servers);
         let own = [
             ("listenPort", self.broker_port.to_string()),
-            ("namesrvAddr", self.name_server()),
+            ("namesrvAddr", name_servers.join(";")),
             ("storePathRootDir", store.display().to_string()),
             ("storePathCommitLog", store.join("commitlog").display().to_string()),
         ];

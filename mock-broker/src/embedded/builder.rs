@@ -89,7 +89,8 @@ impl MockBrokerBuilder {
     /// `flushIntervalCommitLog`, `flushConsumerOffsetInterval`, `rejectTransactionMessage`, `transactionTimeOut`,
     /// `transactionCheckMax`, `transactionCheckInterval`, `storeReplyMessageEnable`,
     /// `timerWheelEnable`, `timerPrecisionMs`, `timerMaxDelaySec`, `timerRollWindowSlot`, `mappedFileSizeTimerLog` or
-    /// `recallMessageEnable`, `enablePropertyFilter`; and `compatibility`, which is ours.
+    /// `recallMessageEnable`, `enablePropertyFilter`, `namesrvAddr`
+    /// (name servers of other processes, to register at as well); and `compatibility`, which is ours.
     ///
     /// # Errors
     ///

@@ -49,7 +49,7 @@ pub(super) fn run(
             let served = server::serve(
                 builder.settings.compatibility,
                 listeners,
-                identity,
+                (identity, &builder.settings.name_servers),
                 broker,
                 clock,
                 &mut control,

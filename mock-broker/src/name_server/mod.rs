@@ -3,6 +3,7 @@
 mod admin;
 mod answers;
 mod compressed_registration;
+mod members;
 mod route_table;
 #[cfg(test)]
 mod tests;
@@ -66,7 +67,7 @@ impl NameServer {
             RequestCode::UNREGISTER_BROKER => self.unregister(command),
             RequestCode::QUERY_DATA_VERSION => self.query_data_version(now, command),
             code => {
-                if let Some(answer) = self.admin(command) {
+                if let Some(answer) = self.admin(command).or_else(|| self.member_request(now, command)) {
                     return answer.unwrap_or_else(|error| Reply::undecodable(&error)).into();
                 }
                 tracing::warn!(%code, peer = %peer.address, "request to the name server that is not served");
@@ -132,7 +133,8 @@ impl NameServer {
         let is_update = self.compatibility.refuses_update_as_first_registration()
             && topics.topic_config_table.len() == 1
             && !self.routes.is_registered(&broker.address);
-        if is_update {
+        let is_replaced = self.routes.is_replaced(&broker, topics.data_version.state_version);
+        if is_update || is_replaced {
             let refused = Reply::new(ResponseCode::SYSTEM_ERROR).remark("register broker failed");
             return Ok(refused.fields(ReplyFields::Empty));
         }

@@ -114,6 +114,20 @@ impl RouteTable {
         self.topics.entry(topic.to_owned()).or_default().insert(broker_name.to_owned(), queues);
     }
 
+    /// Enters or changes one topic of a broker, if that is registered.
+    pub(super) fn set_queues(&mut self, topic: &str, queues: QueueData) {
+        if self.brokers.contains_key(&queues.broker_name) {
+            self.topics.entry(topic.to_owned()).or_default().insert(queues.broker_name.clone(), queues);
+        }
+    }
+
+    /// Whether a broker of that name and id is registered from another address in a later term: a master that was
+    /// replaced does not come back.
+    pub(super) fn is_replaced(&self, broker: &BrokerIdentity, state_version: i64) -> bool {
+        let known = self.brokers.get(&broker.name).and_then(|group| group.members.get(&broker.id));
+        known.is_some_and(|known| known.address != broker.address && known.data_version.state_version > state_version)
+    }
+
     /// Takes a broker out; with the last of its name go the topics that only it had.
     pub(crate) fn unregister(&mut self, name: &str, id: i64, address: &str) {
         if let Some(group) = self.brokers.get_mut(name) {

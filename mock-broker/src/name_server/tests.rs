@@ -176,3 +176,47 @@ fn unknown_codes_are_answered_since_5() {
         assert_eq!(answer.map(|answer| answer.code), answered.then_some(3));
     }
 }
+
+#[test]
+fn brokers_of_5_renew_by_heartbeats_and_ask_who_is_in_their_group() {
+    let mut server = NameServer::new(Compatibility::V5_3);
+    register(&mut server, 0, "10.0.0.1:10911", "0", &table(1, &["t", "u"]));
+    register(&mut server, 0, "10.0.0.2:10911", "1", &table(1, &["t", "u"]));
+    let group = [("clusterName", "c"), ("brokerName", "b")];
+    let ask_group = |server: &mut NameServer| {
+        let code = RequestCode::GET_BROKER_MEMBER_GROUP;
+        let answer = ask(server, 0, BROKER, Version::V5_3_3, code, &group, "").unwrap();
+        String::from_utf8(answer.body.to_vec()).unwrap()
+    };
+    let both = r#"{"brokerMemberGroup":{"brokerAddrs":{0:"10.0.0.1:10911",1:"10.0.0.2:10911"},"brokerName":"b","cluster":"c"}}"#;
+    assert_eq!(ask_group(&mut server), both);
+    let fields = [("clusterName", "c"), ("brokerName", "b"), ("brokerAddr", "10.0.0.1:10911")];
+    let renewed = ask(&mut server, 100, BROKER, Version::V5_3_3, RequestCode::BROKER_HEARTBEAT, &fields, "").unwrap();
+    assert_eq!(renewed.code, 0);
+    server.expire(Duration::from_secs(150));
+    assert!(ask_group(&mut server).contains(r#"{0:"10.0.0.1:10911"}"#), "the slave was silent");
+    let mut old = NameServer::new(Compatibility::V4_9);
+    assert!(ask(&mut old, 0, BROKER, Version::V5_3_3, RequestCode::BROKER_HEARTBEAT, &fields, "").is_none());
+}
+
+#[test]
+fn a_topic_can_be_entered_for_brokers_that_are_known() {
+    let mut server = NameServer::new(Compatibility::V5_3);
+    register(&mut server, 0, "10.0.0.1:10911", "0", &table(1, &["t", "u"]));
+    let body = r#"{"queueDatas":[{"brokerName":"b","perm":6,"readQueueNums":2,"writeQueueNums":2},{"brokerName":"x","perm":6}]}"#;
+    let code = RequestCode::REGISTER_TOPIC_IN_NAMESRV;
+    assert_eq!(ask(&mut server, 0, CLIENT, Version::V5_3_3, code, &[("topic", "new")], body).unwrap().code, 0);
+    let found = route(&mut server, Version::V5_3_3, "new").unwrap();
+    assert!(found.contains(r#""brokerName":"b""#) && !found.contains(r#""brokerName":"x""#), "{found}");
+}
+
+#[test]
+fn a_replaced_master_does_not_come_back() {
+    let mut server = NameServer::new(Compatibility::V5_3);
+    let of_term =
+        |term: i32| table(1, &["t", "u"]).replace("\"counter\"", &format!("\"stateVersion\":{term},\"counter\""));
+    assert_eq!(register(&mut server, 0, "10.0.0.1:10911", "0", &of_term(1)).code, 0);
+    assert_eq!(register(&mut server, 0, "10.0.0.2:10911", "0", &of_term(2)).code, 0);
+    let late = register(&mut server, 0, "10.0.0.1:10911", "0", &of_term(1));
+    assert_eq!((late.code, late.remark.as_deref()), (1, Some("register broker failed")));
+}

@@ -3,6 +3,7 @@
 mod connection;
 mod listen;
 mod outbox;
+mod registrar;
 mod state;
 
 use std::cell::RefCell;
@@ -22,10 +23,14 @@ use crate::broker::Broker;
 use crate::clock::Clock;
 use crate::compatibility::Compatibility;
 use crate::name_server::BrokerIdentity;
+use registrar::Registrar;
 use state::Port;
 
 /// How long the acceptor rests when the process has no descriptor left for a connection.
 const REST_AFTER_FAILED_ACCEPT: Duration = Duration::from_millis(50);
+
+/// How long name servers of other processes may take to answer when the broker comes and goes.
+const REGISTRATION_LIMIT: Duration = Duration::from_secs(3);
 
 /// What is asked of a server from outside its thread.
 pub(crate) enum Control {
@@ -54,7 +59,7 @@ pub(crate) enum Ended {
 pub(crate) async fn serve(
     compatibility: Compatibility,
     listeners: Listeners,
-    identity: BrokerIdentity,
+    (identity, name_servers): (BrokerIdentity, &[String]),
     broker: Broker,
     clock: Clock,
     control: &mut mpsc::UnboundedReceiver<Control>,
@@ -72,8 +77,28 @@ pub(crate) async fn serve(
     }
     tasks.spawn_local(keep_time(Rc::clone(&state)));
     tasks.spawn_local(answer_flushed(Rc::clone(&state)));
+    let registrars: Vec<Rc<Registrar>> = name_servers.iter().map(|address| Registrar::new(address)).collect();
+    state.borrow_mut().registrars.clone_from(&registrars);
+    let registering: Vec<_> = registrars
+        .iter()
+        .map(|registrar| tasks.spawn_local(Rc::clone(registrar).keep_registered(Rc::clone(&state))))
+        .collect();
+    let attempted = async {
+        for registrar in &registrars {
+            registrar.attempted.notified().await;
+        }
+    };
+    tasks.run_until(limited(attempted)).await;
     ready();
     let ended = tasks.run_until(obey(&state, control)).await;
+    let left = async {
+        registrars.iter().for_each(|registrar| registrar.leave());
+        for task in registering {
+            // One that failed has nothing to take back.
+            let _ = task.await;
+        }
+    };
+    tasks.run_until(limited(left)).await;
     // Dropping the tasks closes the sockets and leaves the state to us.
     drop(tasks);
     let state = Rc::into_inner(state).expect("all tasks that shared the state are gone");
@@ -133,6 +158,14 @@ async fn answer_flushed(state: Rc<RefCell<State>>) {
     loop {
         flushed.notified().await;
         state.borrow_mut().flushed();
+    }
+}
+
+/// Waits for name servers, but not for ever.
+async fn limited(answers: impl Future<Output = ()>) {
+    tokio::select! {
+        () = answers => {}
+        () = rest(REGISTRATION_LIMIT) => tracing::warn!("a name server does not answer"),
     }
 }
 

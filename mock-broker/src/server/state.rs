@@ -8,13 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use rocketmq_wire::DecodeError;
 use rocketmq_wire::frame::{DEFAULT_MAX_FRAME_LENGTH, FrameLayout, PREFIX_LENGTH};
 use rocketmq_wire::header::Header;
+use rocketmq_wire::model::TopicConfigTable;
 use rocketmq_wire::request::group::NotifyConsumerIdsChangedRequest;
+use rocketmq_wire::{DecodeError, Version};
 use tokio::sync::Notify;
 
 use super::outbox::Outbox;
+use super::registrar::Registrar;
 use crate::broker::Broker;
 use crate::clock::Clock;
 use crate::compatibility::Compatibility;
@@ -58,6 +60,8 @@ pub(crate) struct State {
     last_connection: u64,
     next_idle_scan: Duration,
     push_opaque: i32,
+    /// The name servers of other processes.
+    pub(super) registrars: Vec<Rc<Registrar>>,
     /// Signalled when something is due earlier than the timer knows.
     pub(super) timer: Rc<Notify>,
     /// Signalled by the store's second thread when it has flushed what sends wait for.
@@ -89,6 +93,7 @@ impl State {
             last_connection: 0,
             next_idle_scan: now.session + IDLE_SCAN_INTERVAL,
             push_opaque: 0,
+            registrars: Vec::new(),
             timer: Rc::new(Notify::new()),
         }
     }
@@ -176,9 +181,23 @@ impl State {
     }
 
     fn register_topics(&mut self) {
-        for topic in self.broker.take_unregistered_topics() {
-            self.name_server.routes_mut().set_topic(&self.identity.name, &topic.topic_name, &topic);
+        let changed = self.broker.take_unregistered_topics();
+        for topic in &changed {
+            self.name_server.routes_mut().set_topic(&self.identity.name, &topic.topic_name, topic);
         }
+        for registrar in &self.registrars {
+            registrar.topics_changed(&changed);
+        }
+    }
+
+    /// What name servers are told.
+    pub(super) fn registration(&self) -> (BrokerIdentity, TopicConfigTable) {
+        (self.identity.clone(), self.broker.topic_table())
+    }
+
+    /// The version that this server claims to have.
+    pub(super) fn version(&self) -> Version {
+        self.compatibility.version()
     }
 
     #[inline]
@@ -233,6 +252,9 @@ impl State {
     pub(super) fn tick(&mut self) -> Duration {
         let now = self.clock.now();
         self.broker.tick(now);
+        if self.broker.has_unregistered_topics() {
+            self.register_topics();
+        }
         self.apply_effects();
         if self.next_idle_scan <= now.session {
             self.next_idle_scan = now.session + IDLE_SCAN_INTERVAL;
