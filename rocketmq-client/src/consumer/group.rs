@@ -1,5 +1,6 @@
 //! What the parts of one consumer share.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -149,6 +150,8 @@ pub(super) struct Group {
     pub(super) started_ms: i64,
     /// Queues that were let go although handlers still worked on them.
     left: Mutex<Vec<UnfinishedQueue>>,
+    /// The offsets that this consumer has stored last.
+    stored: Mutex<BTreeMap<MessageQueue, i64>>,
 }
 
 /// What a consumer was made of.
@@ -189,7 +192,18 @@ impl Group {
             reports: Reports::default(),
             counters: Counters::default(),
             left: Mutex::default(),
+            stored: Mutex::default(),
         }
+    }
+
+    /// The offset that this consumer has stored last for a queue.
+    pub(super) fn known_offset(&self, queue: &MessageQueue) -> Option<i64> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner).get(queue).copied()
+    }
+
+    pub(super) fn note_offset(&self, queue: &MessageQueue, offset: i64) {
+        // An insertion cannot panic half way.
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner).insert(queue.clone(), offset);
     }
 
     pub(super) fn left_undone(&self, queue: &MessageQueue, content: Content) {

@@ -233,10 +233,19 @@ impl OwnedQueue {
         self.state().messages.skip_to(next);
     }
 
-    /// Moves to `next`: what is in memory is forgotten, as far as it will be received again or lies below.
+    /// Moves back to `next`: everything from there on will be received again.
+    pub(super) fn rewind(&self, next: i64) {
+        self.move_by(|messages| messages.rewind(next));
+    }
+
+    /// Moves to `next`, and forgets all that is in memory.
     pub(super) fn jump_to(&self, next: i64) {
+        self.move_by(|messages| messages.jump_to(next));
+    }
+
+    fn move_by(&self, change: impl FnOnce(&mut ProcessQueue<MessageView>)) {
         let mut state = self.state();
-        state.messages.jump_to(next);
+        change(&mut state.messages);
         state.waits_for_room = false;
         drop(state);
         self.room.notify_one();

@@ -142,14 +142,24 @@ impl<M: Clone> ProcessQueue<M> {
         self.position = self.position.max(next);
     }
 
-    /// Moves the position to `next`, back or on: what was received is forgotten from there on, and below it as well when
-    /// the position moves on; what handlers make of it no longer counts.
-    pub(crate) fn jump_to(&mut self, next: i64) {
-        let moves_on = next > self.position;
+    /// Moves the position back to `next`: what was received from there on is forgotten, as it will be received again,
+    /// and what handlers make of it no longer counts.
+    pub(crate) fn rewind(&mut self, next: i64) {
         self.position = next;
+        self.forget(|offset| offset >= next);
+    }
+
+    /// Moves the position to `next`, back or on, and forgets all that was received: somebody else has said where it goes
+    /// on. What handlers make of it no longer counts.
+    pub(crate) fn jump_to(&mut self, next: i64) {
+        self.position = next;
+        self.forget(|_| true);
+    }
+
+    fn forget(&mut self, is_meant: impl Fn(i64) -> bool) {
         for index in 0..self.entries.len() {
             let entry = &mut self.entries[index];
-            if moves_on || entry.offset >= next {
+            if is_meant(entry.offset) {
                 if entry.since.take().is_some() {
                     self.waiting.finish(entry.lane);
                 }

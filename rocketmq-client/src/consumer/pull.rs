@@ -182,7 +182,8 @@ impl QueueWorker {
                 Ok(true) => {
                     if !was_locked {
                         match offset.lock().await.reopen().await {
-                            Ok(position) => queue.jump_to(position),
+                            // What was done here is done, even if it could not be stored in time.
+                            Ok(position) => queue.jump_to(position.max(queue.committable())),
                             Err(error) => {
                                 self.report(&error, "it is not known where a queue that was lost goes on");
                                 wait = lock::ASK_AGAIN;
@@ -358,7 +359,7 @@ impl QueueWorker {
                 return Ok(Some(CONFIRMATION));
             }
             self.report_move(position, next, "the broker moved this consumer back");
-            queue.jump_to(next);
+            queue.rewind(next);
         } else {
             if pulled.status == PullStatus::OffsetIllegal && next > position {
                 self.report_move(position, next, "messages are gone from the broker before they were consumed");

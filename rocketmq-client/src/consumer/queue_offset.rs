@@ -28,7 +28,9 @@ impl QueueOffset {
     /// Only an answer decides. An error is passed on, for the caller to ask again: a broker that cannot be reached, or is
     /// overloaded, must not make the group jump.
     pub(super) async fn open(group: &Arc<Group>, queue: &MessageQueue) -> Result<(Self, i64)> {
-        let stored = group.offsets.load(&group.name, queue).await?;
+        // A broker that has just started may not have read its offsets yet: what this consumer has stored there before
+        // counts more than "none".
+        let stored = group.offsets.load(&group.name, queue).await?.or_else(|| group.known_offset(queue));
         let position = begin_at(group, queue, stored).await?;
         tracing::debug!(group = &*group.name, %queue, stored, position, "a queue begins");
         let stored = stored.filter(|stored| *stored == position);
@@ -54,6 +56,7 @@ impl QueueOffset {
         match group.offsets.store(&group.name, &self.queue, offset).await {
             Ok(()) => {
                 group.counters.commits.one();
+                group.note_offset(&self.queue, offset);
                 (self.stored, self.age) = (Some(offset), 0);
             }
             Err(error) => {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::future::join_all;
-use rocketmq_wire::filter;
 use rocketmq_wire::model::{ConsumerData, consume_from, consume_type, model};
+use rocketmq_wire::{ResponseCode, filter};
 use tokio::sync::watch;
 
 use super::concurrent::Workers;
@@ -121,7 +121,19 @@ pub(super) async fn check_at_broker(cluster: &Cluster, group: &str, subscription
     let mut data = subscription.to_data();
     data.topic = cluster.namespace().wrap(&data.topic).into_owned();
     let group = cluster.namespace().wrap(group);
-    consume::check_subscription(&peer, cluster.client_id(), &group, data, deadline).await
+    let checked = consume::check_subscription(&peer, cluster.client_id(), &group, data, deadline).await;
+    checked.map_err(|error| {
+        if error.response_code() != Some(ResponseCode::SYSTEM_ERROR.0) {
+            return error;
+        }
+        let message = format!(
+            "the broker does not take the condition `{}` for topic `{}`: set `enablePropertyFilter=true` in its \
+             configuration if it does not filter by properties",
+            subscription.text(),
+            subscription.topic
+        );
+        Error::new(ErrorKind::Unsupported, message).with_operation("check the subscription").with_source(error)
+    })
 }
 
 pub(super) fn check_concurrency(handlers: usize) -> Result<()> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use rocketmq_wire::header::{ONE_WAY_FLAG, RESPONSE_FLAG, SerializeType};
 use rocketmq_wire::message::{PropertiesWriter, Record, StoredMessage, properties};
-use rocketmq_wire::model::HeartbeatData;
+use rocketmq_wire::model::{HeartbeatData, LockBatch, LockedQueues};
 use rocketmq_wire::{Frame, LanguageCode, RemotingCommand, RequestCode, ResponseCode, Version};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::{mpsc, watch};
@@ -52,6 +52,12 @@ pub(super) struct State {
     keeps_retry_topics_away: bool,
     /// Whether pulls that find nothing are answered and not held.
     pub(super) answers_empty_pulls_at_once: bool,
+    /// Who has which queue locked: client ids by group, topic and queue.
+    pub(super) locks: BTreeMap<(String, String, i32), String>,
+    /// What others of the group subscribe to, by topic.
+    pub(super) subscriptions_of_others: BTreeMap<String, String>,
+    /// What the client answered to requests of the broker.
+    pub(super) answered: Vec<RemotingCommand>,
     /// Where messages sent back or sent to a retry topic went, with their properties.
     pub(super) sent: Vec<RemotingCommand>,
 }
@@ -248,6 +254,10 @@ impl FakeBroker {
             loop {
                 while let Some(frame) = Frame::next(&mut buffer, usize::MAX).expect("the client sends frames") {
                     let request = RemotingCommand::decode(&frame).expect("the client sends requests");
+                    if request.flag & RESPONSE_FLAG != 0 {
+                        self.state().answered.push(request);
+                        continue;
+                    }
                     let answering = self.clone().answer(id, request, answers.clone(), hang_up.clone());
                     let answering = self.0.env.spawn(answering);
                     self.own(answering);
@@ -363,6 +373,26 @@ impl FakeBroker {
                 let (_, max) = self.bounds(&field("topic"), number("queueId") as i32);
                 success(vec![("offset", max.to_string())])
             }
+            RequestCode::LOCK_BATCH_MQ => self.lock(request),
+            RequestCode::UNLOCK_BATCH_MQ => {
+                let batch: LockBatch = serde_json::from_slice(&request.body).expect("queues to unlock");
+                self.state().locks.retain(|(group, topic, id), owner| {
+                    let is_meant = *group == batch.consumer_group && *owner == batch.client_id;
+                    !is_meant || !batch.mq_set.iter().any(|queue| queue.topic == *topic && queue.queue_id == *id)
+                });
+                success(Vec::new())
+            }
+            RequestCode::CHECK_CLIENT_CONFIG => success(Vec::new()),
+            RequestCode::GET_CONSUMER_CONNECTION_LIST => {
+                let table: serde_json::Map<_, _> = self
+                    .state()
+                    .subscriptions_of_others
+                    .iter()
+                    .map(|(topic, text)| (topic.clone(), serde_json::json!({ "topic": topic, "subString": text })))
+                    .collect();
+                let body = serde_json::json!({ "subscriptionTable": table }).to_string().into();
+                RemotingCommand { body, ..success(Vec::new()) }
+            }
             RequestCode::PULL_MESSAGE => self.pull(request).await,
             RequestCode::CONSUMER_SEND_MSG_BACK => {
                 self.state().sent.push(request.clone());
@@ -373,6 +403,33 @@ impl FakeBroker {
                 success(vec![("msgId", "0".into()), ("queueId", "0".into()), ("queueOffset", "0".into())])
             }
             _ => refusal(ResponseCode::REQUEST_CODE_NOT_SUPPORTED),
+        }
+    }
+
+    fn lock(&self, request: &RemotingCommand) -> RemotingCommand {
+        let batch: LockBatch = serde_json::from_slice(&request.body).expect("queues to lock");
+        let mut state = self.state();
+        let mut locked = Vec::new();
+        for queue in batch.mq_set {
+            let key = (batch.consumer_group.clone(), queue.topic.clone(), queue.queue_id);
+            let owner = state.locks.entry(key).or_insert_with(|| batch.client_id.clone());
+            if *owner == batch.client_id {
+                locked.push(queue);
+            }
+        }
+        let body = serde_json::to_vec(&LockedQueues { locked }).expect("plain data").into();
+        RemotingCommand { body, ..success(Vec::new()) }
+    }
+
+    /// Asks the member of a group something, as brokers do for administrators. The answer is not looked at.
+    pub(super) fn ask_member(&self, code: RequestCode, group: &str, fields: Vec<(&'static str, String)>, body: Bytes) {
+        let state = self.state();
+        let request = RemotingCommand { body, ..command(code.0, 77, 0, None, fields) };
+        let connections: BTreeSet<_> = state.members.get(group).into_iter().flat_map(BTreeMap::values).collect();
+        for connection in connections {
+            if let Some(sender) = state.connections.get(connection) {
+                let _ = sender.send(request.to_bytes().expect("fits a frame"));
+            }
         }
     }
 

@@ -1,9 +1,13 @@
 //! Whole consumers against a broker in memory, on time that the tests turn.
 
 mod balance;
+mod changes;
 mod delivery;
 mod fake_broker;
 mod offsets;
+mod order;
+mod requests;
+mod timing;
 mod trouble;
 
 use std::collections::BTreeMap;

@@ -87,7 +87,7 @@ fn after_a_rewind_late_reports_do_not_count() {
     let mut queue = filled(0..4, 4);
     let (zero, _) = take(&mut queue).expect("waiting");
     let (one, _) = take(&mut queue).expect("waiting");
-    queue.jump_to(1);
+    queue.rewind(1);
     assert_eq!((queue.committable(), queue.position(), queue.load().messages), (0, 1, 1));
     queue.insert([(1, 0, 1), (2, 0, 2)], 50, 3);
     queue.finish(one);
@@ -272,4 +272,6 @@ fn a_jump_forgets_what_it_passes_over() {
     queue.finish(taken[0].0);
     queue.insert([(10, 0, 10)], 1, 11);
     assert_eq!(queue.take(1, now()).len(), 1);
+    queue.jump_to(4);
+    assert_eq!((queue.committable(), queue.load()), (4, Load::default()));
 }
