@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use rocketmq_wire::message::names;
+use rocketmq_wire::model::perm;
 
 use crate::compatibility::Compatibility;
 use crate::store::{DelayLevels, Retention, TimerConfig};
@@ -59,6 +60,14 @@ pub(crate) struct Settings {
     pub(crate) reserved_hours: Option<u32>,
     /// Milliseconds between two saves of consumer offsets (`flushConsumerOffsetInterval`). Default 5000.
     pub(crate) save_offsets_every_ms: u64,
+    /// What clients may do with this broker, as bits of a topic's permission (`brokerPermission`): without the one for
+    /// writing, ordered topics take no sends and nothing is redelivered; without the one for reading nothing can be
+    /// pulled. Default 6, both.
+    pub(crate) permission: i32,
+    /// Whether the broker makes a topic for message traces (`traceTopicEnable`). Default false.
+    pub(crate) trace_topic: bool,
+    /// The name of that topic (`msgTraceTopicName`). Default `RMQ_SYS_TRACE_TOPIC`.
+    pub(crate) trace_topic_name: String,
     /// Whether consumers may filter by SQL92 expressions (`enablePropertyFilter`). Default false.
     pub(crate) filters_by_property: bool,
     /// Whether half messages are refused (`rejectTransactionMessage`). Default false.
@@ -118,6 +127,9 @@ impl Default for Settings {
             retention: Retention::default(),
             reserved_hours: None,
             save_offsets_every_ms: 5000,
+            permission: perm::READ | perm::WRITE,
+            trace_topic: false,
+            trace_topic_name: names::TRACE_TOPIC.to_owned(),
             filters_by_property: false,
             reject_transactions: false,
             transaction_timeout_ms: 6000,
@@ -254,6 +266,9 @@ impl Settings {
             "diskSpaceWarningLevelRatio" => self.retention.warning_percent = Some(number(1, 100)? as u8),
             "cleanFileForciblyEnable" => self.retention.clean_forcibly = boolean()?,
             "flushConsumerOffsetInterval" => self.save_offsets_every_ms = number(1, 3_600_000)?,
+            "brokerPermission" => self.permission = number(0, 7)? as i32,
+            "traceTopicEnable" => self.trace_topic = boolean()?,
+            "msgTraceTopicName" => self.trace_topic_name = name()?,
             "enablePropertyFilter" => self.filters_by_property = boolean()?,
             "rejectTransactionMessage" => self.reject_transactions = boolean()?,
             "transactionTimeOut" => self.transaction_timeout_ms = number(0, YEAR_MS)? as i64,

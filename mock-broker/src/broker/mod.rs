@@ -24,6 +24,7 @@ mod sql_filters;
 mod stored_properties;
 #[cfg(test)]
 mod tests;
+mod timer_requests;
 mod topic_requests;
 mod topics;
 mod transaction_checks;
@@ -36,7 +37,7 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rocketmq_wire::message::{StoredMessage, UniqueIdFactory, names};
-use rocketmq_wire::model::{DataVersion, TopicConfig, TopicConfigTable};
+use rocketmq_wire::model::{DataVersion, TopicConfig, TopicConfigTable, perm};
 use rocketmq_wire::{DecodeError, RequestCode};
 
 use crate::clock::Now;
@@ -195,6 +196,9 @@ impl Broker {
             RequestCode::CHECK_CLIENT_CONFIG => self.check_client(command),
             RequestCode::CONSUMER_SEND_MSG_BACK => self.send_back(now, command),
             RequestCode::RECALL_MESSAGE if self.compatibility.has_timer_messages() => self.recall(now, peer, command),
+            RequestCode::GET_TIMER_CHECK_POINT if self.compatibility.has_timer_messages() => self.timer_checkpoint(),
+            RequestCode::GET_TIMER_METRICS if self.compatibility.has_timer_messages() => self.timer_metrics(now),
+            RequestCode::RESUME_CHECK_HALF_MESSAGE => self.resume_checks(now, command),
             RequestCode::END_TRANSACTION => self.end_transaction(now, command),
             RequestCode::SEND_REPLY_MESSAGE | RequestCode::SEND_REPLY_MESSAGE_V2
                 if self.compatibility.has_request_reply() =>
@@ -366,12 +370,23 @@ impl Broker {
 
     /// Takes the topics that changed.
     pub(crate) fn take_unregistered_topics(&mut self) -> Vec<TopicConfig> {
-        self.topics.take_unregistered()
+        let mut topics = self.topics.take_unregistered();
+        topics.iter_mut().for_each(|config| self.limit_permission(config));
+        topics
     }
 
-    /// All topics, as they are registered.
+    /// All topics, as they are registered: with no more permission than the broker has.
     pub(crate) fn topic_table(&self) -> TopicConfigTable {
-        self.topics.to_table()
+        let mut table = self.topics.to_table();
+        table.topic_config_table.values_mut().for_each(|config| self.limit_permission(config));
+        table
+    }
+
+    fn limit_permission(&self, config: &mut TopicConfig) {
+        const BOTH: i32 = perm::READ | perm::WRITE;
+        if self.settings.permission & BOTH != BOTH {
+            config.perm &= self.settings.permission;
+        }
     }
 
     /// Every message of a topic that can be read, queue by queue.
@@ -394,7 +409,6 @@ impl Broker {
 
     /// Creates or changes a topic.
     pub(crate) fn set_topic(&mut self, now: Now, topic: &str, queues: i32) {
-        use rocketmq_wire::model::perm;
         self.topics.set(topics::config(topic, queues, perm::READ | perm::WRITE), now.message_ms);
     }
 

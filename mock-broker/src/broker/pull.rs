@@ -19,6 +19,7 @@ use crate::store::{GetOutcome, GetStatus};
 
 /// Why a pull is forbidden, as 5.x says it in the header.
 mod forbidden {
+    pub(super) const BROKER: i32 = 1;
     pub(super) const GROUP: i32 = 2;
     pub(super) const TOPIC: i32 = 3;
     pub(super) const BROADCASTING: i32 = 4;
@@ -196,6 +197,10 @@ impl Broker {
     fn check_pull(&mut self, now: Now, peer: &Peer, request: &PullMessageRequest<'_>) -> Result<Filter, Refusal> {
         let (group, topic): (&str, &str) = (&request.consumer_group, &request.topic);
         let details = self.compatibility.further_details();
+        if self.settings.permission & perm::READ == 0 {
+            let remark = format!("the broker[{}] pulling message is forbidden", self.store_host.ip());
+            return Err(Refusal::forbidden(forbidden::BROKER, remark));
+        }
         let Some(config) = self.groups.get_or_create(group, now.message_ms) else {
             let remark = format!("subscription group [{group}] does not exist, {details}");
             return Err(Refusal::new(ResponseCode::SUBSCRIPTION_GROUP_NOT_EXIST, remark));

@@ -256,6 +256,10 @@ impl Broker {
         request: &SendMessageRequestV2<'_>,
     ) -> Result<Target, Refusal> {
         let topic: &str = &request.topic;
+        if self.settings.permission & perm::WRITE == 0 && self.topics.get(topic).is_some_and(|config| config.order) {
+            let remark = format!("the broker[{}] sending message is forbidden", self.store_host.ip());
+            return Err(Refusal::new(ResponseCode::NO_PERMISSION, remark));
+        }
         self.check_system_topic(topic)?;
         if self.topics.get(topic).is_none() {
             self.check_topic_name(topic)?;

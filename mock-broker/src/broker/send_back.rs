@@ -28,6 +28,10 @@ impl Broker {
             return Ok(Reply::new(ResponseCode::SUBSCRIPTION_GROUP_NOT_EXIST).remark(remark).into());
         };
         let (retry_queues, group_limit) = (config.retry_queue_nums, config.retry_max_times);
+        if self.settings.permission & perm::WRITE == 0 {
+            let remark = format!("the broker[{}] sending message is forbidden", self.store_host.ip());
+            return Ok(Reply::new(ResponseCode::NO_PERMISSION).remark(remark).into());
+        }
         if retry_queues <= 0 {
             // As Apache: the message is dropped without a word.
             return Ok(Reply::success().into());

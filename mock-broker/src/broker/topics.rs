@@ -170,6 +170,9 @@ fn system_topics(settings: &Settings) -> Vec<TopicConfig> {
     if settings.auto_create_topics {
         topics.push(config(names::DEFAULT_TOPIC, settings.default_topic_queues, ALL));
     }
+    if settings.trace_topic {
+        topics.push(config(&settings.trace_topic_name, 1, READ_WRITE));
+    }
     if compatibility.lists_store_topics() {
         topics.push(config(names::SCHEDULE_TOPIC, settings.delay_levels.highest(), READ_WRITE));
         topics.push(config(names::HALF_TOPIC, 1, READ_WRITE));

@@ -5,12 +5,12 @@
 //! log data: what was decided survives the process, however it ends.
 
 use rocketmq_wire::header::DecodeFields;
-use rocketmq_wire::message::{RecordView, names, properties, sys_flag};
+use rocketmq_wire::message::{OffsetMessageId, RecordView, names, properties, sys_flag};
 use rocketmq_wire::request::reply::EndTransactionRequest;
 use rocketmq_wire::{DecodeError, ResponseCode};
 
 use super::Broker;
-use super::stored_properties::push;
+use super::stored_properties::{push, replace};
 use crate::clock::Now;
 use crate::compatibility::Compatibility;
 use crate::reply::{Command, Outcome, Reply};
@@ -128,6 +128,24 @@ impl Broker {
             properties: &properties,
         };
         self.store.put(now.message_ms, &message).map(drop)
+    }
+
+    /// Has a half message checked again that was given up: a copy of it goes back to the half messages (code 323).
+    pub(super) fn resume_checks<'a>(&mut self, now: Now, command: &'a Command<'a>) -> Result<Outcome<'a>, DecodeError> {
+        let id = command.header.fields.get("msgId").and_then(|id| id.parse::<OffsetMessageId>().ok());
+        let found = id.and_then(|id| self.store.message_at(u64::try_from(id.physical_offset).ok()?));
+        let stored = found.as_deref().and_then(|bytes| RecordView::parse(bytes).ok()).map(|given_up| {
+            let change = (properties::TRANSACTION_CHECK_TIMES, "0".into());
+            let properties = replace(given_up.properties().as_bytes(), &[change]);
+            let copy = self.copy_of(&given_up);
+            let half = PutMessage { topic: names::HALF_TOPIC, queue_id: QUEUE, properties: &properties, ..copy };
+            self.store.put(now.message_ms, &half)
+        });
+        Ok(match stored {
+            Some(Ok(_)) => Reply::success(),
+            _ => Reply::new(ResponseCode::SYSTEM_ERROR).remark("Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed."),
+        }
+        .into())
     }
 
     /// A message like a stored one, to be stored again.

@@ -90,7 +90,8 @@ impl MockBrokerBuilder {
     /// `transactionCheckMax`, `transactionCheckInterval`, `storeReplyMessageEnable`,
     /// `timerWheelEnable`, `timerPrecisionMs`, `timerMaxDelaySec`, `timerRollWindowSlot`, `mappedFileSizeTimerLog` or
     /// `recallMessageEnable`, `enablePropertyFilter`, `namesrvAddr`
-    /// (name servers of other processes, to register at as well); and `compatibility`, which is ours.
+    /// (name servers of other processes, to register at as well), `brokerPermission`, `traceTopicEnable`,
+    /// `msgTraceTopicName`; and `compatibility`, which is ours.
     ///
     /// # Errors
     ///

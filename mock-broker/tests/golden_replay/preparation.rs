@@ -103,6 +103,10 @@ pub(crate) fn replay(exchange: &Exchange) -> RemotingCommand {
                 set_field(&mut request, "offset", &id.physical_offset.to_string());
             }
         }
+        RequestCode::GET_TIMER_METRICS => {
+            let fields = send_fields("GoldenDelay5", "0", "TIMER_DELAY_SEC\u{1}3600\u{2}");
+            assert_eq!(preparing.request(RequestCode::SEND_MESSAGE_V2, &fields, "waits").code, 0);
+        }
         RequestCode::RECALL_MESSAGE => prepare_recall(&mut preparing, &mut request),
         RequestCode::END_TRANSACTION => prepare_transaction(&mut preparing, &mut request, answered),
         RequestCode::SEND_REPLY_MESSAGE_V2 if answered == ResponseCode::SUCCESS => {

@@ -204,3 +204,56 @@ fn delay_levels_end_at_the_highest() {
     bench.pass(Duration::from_secs(7199));
     assert_eq!(bodies(&bench), ["-1", "0", "1", "18", "99", "x"]);
 }
+
+#[test]
+fn a_broker_may_be_closed_to_writers_or_readers() {
+    let mut closed = Bench::with(|settings| settings.permission = 4);
+    assert_eq!(closed.send("orders", "", b"x").code, 0, "only ordered topics are closed");
+    let fields = [
+        ("topic", "ordered"),
+        ("defaultTopic", "TBW102"),
+        ("readQueueNums", "1"),
+        ("writeQueueNums", "1"),
+        ("perm", "6"),
+        ("topicFilterType", "SINGLE_TAG"),
+        ("order", "true"),
+    ];
+    assert_eq!(closed.ask(A, RequestCode::UPDATE_AND_CREATE_TOPIC, &fields, b"").code, 0);
+    let refused = closed.send("ordered", "", b"x");
+    let remark = "the broker[127.0.0.1] sending message is forbidden";
+    assert_eq!((refused.code, refused.remark.as_deref()), (16, Some(remark)));
+    assert_eq!(closed.broker.topic_table().topic_config_table["orders"].perm, 4, "routes offer no queue to write to");
+    let send_back = [("offset", "0"), ("group", "g"), ("delayLevel", "0")];
+    assert_eq!(closed.ask(A, RequestCode::CONSUMER_SEND_MSG_BACK, &send_back, b"").code, 16);
+    let mut unread = Bench::with(|settings| settings.permission = 2);
+    let pull = [
+        ("consumerGroup", "g"),
+        ("topic", "orders"),
+        ("queueId", "0"),
+        ("queueOffset", "0"),
+        ("maxMsgNums", "32"),
+        ("sysFlag", "4"),
+        ("commitOffset", "0"),
+        ("suspendTimeoutMillis", "0"),
+        ("subscription", "*"),
+        ("subVersion", "0"),
+    ];
+    let refused = unread.ask(A, RequestCode::PULL_MESSAGE, &pull, b"");
+    assert_eq!((refused.code, refused.field("forbiddenType")), (16, Some("1")));
+}
+
+#[test]
+fn it_can_be_asked_how_many_messages_wait_for_their_time() {
+    let mut bench = Bench::new(Compatibility::V5_3);
+    bench.send("orders", "TIMER_DELAY_SEC\u{1}60\u{2}", b"1");
+    bench.send("orders", "TIMER_DELAY_SEC\u{1}90\u{2}", b"2");
+    bench.pass(Duration::from_secs(61));
+    let metrics = bench.ask(A, RequestCode::GET_TIMER_METRICS, &[], b"");
+    let text = String::from_utf8_lossy(&metrics.body);
+    assert!(text.contains("\"timingCount\":{\"orders\":{\"count\":1,"), "{text}");
+    let checkpoint = bench.ask(A, RequestCode::GET_TIMER_CHECK_POINT, &[], b"").body;
+    let long = |at: usize| i64::from_be_bytes(checkpoint[at..at + 8].try_into().unwrap());
+    assert_eq!((checkpoint.len(), long(0), long(16)), (56, bench.now.message_ms - 1000, 2));
+    let mut old = Bench::new(Compatibility::V4_9);
+    assert_eq!(old.ask(A, RequestCode::GET_TIMER_METRICS, &[], b"").code, 3);
+}

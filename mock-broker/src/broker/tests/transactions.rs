@@ -208,3 +208,23 @@ fn what_is_open_and_what_is_decided_survives_a_kill() {
     assert_eq!(checks[0].1.field("tranStateTableOffset"), Some("2"));
     assert_eq!(bench.orders().len(), 1);
 }
+
+#[test]
+fn a_message_that_was_given_up_can_be_checked_again() {
+    let mut bench = Bench::with(|settings| settings.transaction_check_max = 0);
+    bench.join_producers(A, "a", "payers");
+    bench.half("");
+    bench.pass(30 * SECOND);
+    let given_up = bench.broker.messages(names::TRANSACTION_CHECK_MAX_TIME_TOPIC).remove(0);
+    let id = given_up.offset_message_id().to_string();
+    let resume =
+        |bench: &mut Bench, id: &str| bench.ask(A, RequestCode::RESUME_CHECK_HALF_MESSAGE, &[("msgId", id)], b"");
+    assert_eq!(resume(&mut bench, &id).code, 0);
+    let again = bench.broker.messages(names::HALF_TOPIC).pop().unwrap();
+    assert_eq!((again.queue_offset(), again.property(properties::TRANSACTION_CHECK_TIMES)), (1, Some("0")));
+    assert_eq!(bench.end(&again, "8", true).unwrap().code, 0);
+    assert_eq!(bench.orders().len(), 1);
+    let wrong = resume(&mut bench, "7F00000100002A9F0000000000FFFFFF");
+    let remark = "Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed.";
+    assert_eq!((wrong.code, wrong.remark.as_deref()), (1, Some(remark)));
+}

@@ -46,6 +46,27 @@ pub(super) struct Checkpoint {
     pub(super) version_counter: i64,
 }
 
+impl Checkpoint {
+    /// As it is stored, for a log that ends at `log_end`.
+    pub(super) fn to_bytes(self, log_end: i64) -> [u8; 56] {
+        let fields = [
+            self.read_ms,
+            log_end,
+            self.queue_offset,
+            // What a slave takes over from its master; a master's own.
+            self.queue_offset,
+            0,
+            self.version_timestamp,
+            self.version_counter,
+        ];
+        let mut bytes = [0; 56];
+        for (place, field) in bytes.chunks_exact_mut(8).zip(fields) {
+            place.copy_from_slice(&field.to_be_bytes());
+        }
+        bytes
+    }
+}
+
 /// A slot as it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slot {
@@ -147,21 +168,7 @@ impl TimerFiles {
     ///
     /// When the file cannot be written.
     pub(super) fn write_checkpoint(&self, checkpoint: Checkpoint) -> Result<(), StoreError> {
-        let fields = [
-            checkpoint.read_ms,
-            self.log.end as i64,
-            checkpoint.queue_offset,
-            // What a slave takes over from its master; a master's own.
-            checkpoint.queue_offset,
-            0,
-            checkpoint.version_timestamp,
-            checkpoint.version_counter,
-        ];
-        let mut bytes = [0; 56];
-        for (place, field) in bytes.chunks_exact_mut(8).zip(fields) {
-            place.copy_from_slice(&field.to_be_bytes());
-        }
-        let written = self.checkpoint.write_all_at(&bytes, 0);
+        let written = self.checkpoint.write_all_at(&checkpoint.to_bytes(self.ends_at()), 0);
         written.map_err(StoreError::io("cannot write the timers' checkpoint", &self.checkpoint_path))
     }
 

@@ -192,6 +192,11 @@ impl Timers {
         Ok(())
     }
 
+    fn checkpoint(&self) -> [u8; 56] {
+        let checkpoint = Checkpoint { queue_offset: self.queue_offset as i64, ..self.checkpoint };
+        checkpoint.to_bytes(self.files.as_ref().map_or(0, TimerFiles::ends_at))
+    }
+
     /// Writes how far everything is.
     pub(in crate::store) fn save(&mut self, now: i64) -> Result<(), StoreError> {
         let Some(files) = &mut self.files else { return Ok(()) };
@@ -257,6 +262,32 @@ impl Store {
                 }
             }
         }
+    }
+
+    /// Returns how far timers are, as Apache's `config/timercheck` says it; none if times mean nothing.
+    pub fn timer_checkpoint(&self) -> Option<[u8; 56]> {
+        self.timers.as_ref().map(Timers::checkpoint)
+    }
+
+    /// Returns how many messages wait for their time, by the topic they are for; none if times mean nothing.
+    pub fn timer_counts(&self) -> Option<BTreeMap<String, i64>> {
+        let timers = self.timers.as_ref()?;
+        let mut counts = BTreeMap::new();
+        let in_slots = timers.slots.values().flat_map(|chain| &chain.entries[chain.delivered..]);
+        let in_slots = in_slots.map(|entry| (entry.physical_offset, entry.size, entry.counts()));
+        // What is in no slot yet waits as well.
+        let queue = self.queues.queue(TIMER_TOPIC, QUEUE);
+        let new = queue.into_iter().flat_map(|queue| queue.entries(timers.queue_offset));
+        let new = new.map(|(_, entry)| (entry.physical_offset, entry.size, 1));
+        for (physical_offset, size, count) in in_slots.chain(new) {
+            if let Some(bytes) = self.log.bytes(physical_offset, size as usize)
+                && let Ok(record) = RecordView::parse(&bytes)
+                && let Some(topic) = record.property(properties::REAL_TOPIC)
+            {
+                *counts.entry(topic.to_owned()).or_default() += i64::from(count);
+            }
+        }
+        Some(counts)
     }
 
     /// Puts new messages of the timer topic into slots; those whose time has come meanwhile are delivered.
