@@ -54,6 +54,7 @@ pub mod producer;
 pub mod remoting;
 #[cfg(test)]
 mod scripted;
+mod trace_topic;
 pub mod transport;
 
 pub use client::{Client, ClientBuilder};

@@ -49,6 +49,7 @@ impl Server {
             ("messageDelayLevel", apache::DELAY_LEVELS),
             ("transactionTimeOut", "2000"),
             ("transactionCheckInterval", "2000"),
+            ("recallMessageEnable", "true"),
         ];
         let process = MockProcess::start(&[&short, settings].concat());
         Self {

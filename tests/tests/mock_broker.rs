@@ -33,9 +33,9 @@ producing! {
     our_producer: SERVER;
     transactions_decide_what_is_delivered, another_producer_of_the_group_is_asked,
     requests_are_replied_to, late_and_unknown_replies_are_counted,
-    a_key_keeps_its_order, timed_messages_are_not_early,
+    a_key_keeps_its_order, timed_messages_are_not_early, timed_messages_are_recalled,
 }
 producing! {
     our_producer_like_4_9: SERVER_4_9;
-    transactions_decide_what_is_delivered, requests_are_replied_to,
+    transactions_decide_what_is_delivered, requests_are_replied_to, timed_messages_are_not_early,
 }

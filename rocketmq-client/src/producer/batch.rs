@@ -108,10 +108,10 @@ impl Batch {
 
     /// Adds a checked message.
     pub(super) fn push(&mut self, message: &Message, id: UniqueId) -> Result<()> {
-        let properties = message.properties_with_id(id.as_str());
-        let element =
-            BatchElement { flag: message.user_flag(), body: message.body(), properties: properties.as_bytes() };
-        element.encode(&mut self.body).map_err(|error| invalid(error.to_string()).with_source(error))?;
+        let element = BatchElement { flag: message.user_flag(), body: message.body(), properties: &[] };
+        let properties = [message.encoded_properties(), "UNIQ_KEY\u{1}", id.as_str(), "\u{2}"].map(str::as_bytes);
+        let added = element.encode_in_parts(properties, &mut self.body);
+        added.map_err(|error| invalid(error.to_string()).with_source(error))?;
         self.ids.push(id);
         Ok(())
     }
@@ -132,6 +132,38 @@ impl Batch {
 
 impl Inner {
     async fn send_batch(&self, messages: Vec<Message>, options: SendOptions) -> Result<Vec<SendReceipt>> {
+        if !self.is_watched() {
+            return self.send_batch_unwatched(messages, options).await;
+        }
+        let stamp = self.stamp(options.timeout);
+        let mut seen = Vec::with_capacity(messages.len());
+        let mut refusal = None;
+        for message in messages {
+            let (one, refused) = self.intercept(message);
+            seen.push(one);
+            if refused.is_some() {
+                refusal = refused;
+                break;
+            }
+        }
+        let result = match refusal {
+            Some(error) => Err(error),
+            None => {
+                let messages = seen.iter().map(|one| one.message.clone()).collect();
+                self.send_batch_unwatched(messages, options).await
+            }
+        };
+        for (index, one) in seen.iter().enumerate() {
+            let outcome = match &result {
+                Ok(receipts) => Ok(receipts.get(index)),
+                Err(error) => BatchProgress::of(error).get(index).map(Some).ok_or(error),
+            };
+            self.report(one, outcome, &stamp);
+        }
+        result
+    }
+
+    async fn send_batch_unwatched(&self, messages: Vec<Message>, options: SendOptions) -> Result<Vec<SendReceipt>> {
         let Some(first) = messages.first() else { return Err(invalid("a batch holds at least one message")) };
         let _under_way = self.begin(first, options.named_queue())?;
         let (topic, env) = (Arc::clone(first.shared_topic()), self.cluster.env());
@@ -188,7 +220,12 @@ impl Inner {
     }
 
     /// A choice that leads to one queue, as that queue; so that all parts of a batch go there.
-    async fn settled(&self, choice: &Choice, first: &Message, deadline: std::time::Instant) -> Result<Choice> {
+    pub(super) async fn settled(
+        &self,
+        choice: &Choice,
+        first: &Message,
+        deadline: std::time::Instant,
+    ) -> Result<Choice> {
         Ok(match choice {
             Choice::Turn => Choice::Turn,
             Choice::Queue(_) | Choice::Broker(_) => choice.clone(),

@@ -7,7 +7,7 @@ use super::attempt::{First, Outgoing};
 use super::limits::Room;
 use super::options::{Choice, SendOptions, place_of_hash};
 use super::receipt::SendReceipt;
-use super::{Inner, Stamp, Targets, TopicQueues};
+use super::{Inner, Stamp, Targets, TopicQueues, linger};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Form, Message, invalid};
 
@@ -18,11 +18,36 @@ impl Inner {
         message.form() == Form::Plain && message.body().len() < self.plain_below
     }
 
+    /// Whether somebody wants to know of every send.
+    pub(super) fn is_watched(&self) -> bool {
+        !self.interceptors.is_empty() || self.tracer.is_some()
+    }
+
     /// Sends a message in the form that it asks for, to the queue that the options ask for.
-    pub(super) async fn send_with_options(&self, mut message: Message, options: SendOptions) -> Result<SendReceipt> {
+    pub(super) async fn send_with_options(&self, message: Message, options: SendOptions) -> Result<SendReceipt> {
         let _under_way = self.begin(&message, options.named_queue())?;
         let stamp = self.stamp(options.timeout);
+        if self.is_watched() {
+            self.send_watched(message, options, stamp).await
+        } else {
+            self.send_unwatched(message, options, stamp).await
+        }
+    }
+
+    /// Sends a checked message.
+    pub(super) async fn send_unwatched(
+        &self,
+        mut message: Message,
+        options: SendOptions,
+        stamp: Stamp,
+    ) -> Result<SendReceipt> {
         let _room = self.room(&message, &options, &stamp).await.map_err(|error| error.with_operation("send"))?;
+        if let Some(linger) = self.linger.as_ref().filter(|_| message.body().len() < self.compressor.over()) {
+            match linger.join(message, &options, &stamp) {
+                Ok(receipt) => return linger::outcome(receipt).await,
+                Err(returned) => message = returned,
+            }
+        }
         self.compressor.compress(&mut message, self.cluster.env()).await;
         match &options.choice {
             Choice::Turn => self.send_anywhere(message, stamp, First::NotMade).await,
@@ -49,15 +74,29 @@ impl Inner {
     }
 
     /// As [`send_with_options`](Self::send_with_options), for a message that no broker acknowledges.
-    pub(super) async fn send_one_way_with_options(&self, mut message: Message, options: SendOptions) -> Result<()> {
-        let _under_way = self.begin(&message, options.named_queue())?;
+    pub(super) async fn send_one_way_with_options(&self, message: Message, options: SendOptions) -> Result<()> {
+        let name = |error: Error| error.with_operation("send one-way");
+        let _under_way = self.begin(&message, options.named_queue()).map_err(name)?;
         if message.form() != Form::Plain {
-            let refusal = invalid("a reply, or a message with a time of its own, is always acknowledged: use `send`");
-            return Err(refusal.with_operation("send one-way"));
+            let why = "a reply, or a message with a time of its own, is always acknowledged: use `send`";
+            return Err(name(invalid(why)));
         }
         let stamp = self.stamp(options.timeout);
-        let room = self.room(&message, &options, &stamp).await;
-        let _room = room.map_err(|error| error.with_operation("send one-way"))?;
+        if !self.is_watched() {
+            return self.send_one_way_unwatched(message, options, &stamp).await.map_err(name);
+        }
+        let (seen, refusal) = self.intercept(message);
+        let result = match refusal {
+            None => self.send_one_way_unwatched(seen.message.clone(), options, &stamp).await,
+            Some(error) => Err(error),
+        };
+        let result = result.map_err(name);
+        self.report(&seen, result.as_ref().map(|()| None), &stamp);
+        result
+    }
+
+    async fn send_one_way_unwatched(&self, mut message: Message, options: SendOptions, stamp: &Stamp) -> Result<()> {
+        let _room = self.room(&message, &options, stamp).await?;
         self.compressor.compress(&mut message, self.cluster.env()).await;
         let queue = match &options.choice {
             Choice::Turn | Choice::Broker(_) => None,
@@ -67,7 +106,7 @@ impl Inner {
                 Some(targets.route.write_queues()[place].queue.clone())
             }
         };
-        self.send_and_forget(queue.as_ref(), &message, &stamp).await
+        self.send_and_forget(queue.as_ref(), &message, stamp).await
     }
 
     /// The place of the queue that the caller has chosen other than by name.

@@ -61,6 +61,9 @@ pub(super) struct More {
     /// How the broker holds the message back.
     pub(super) delay: Option<Delay>,
     recall_handle: Option<String>,
+    pub(super) region: Option<String>,
+    /// Whether the broker does not want the message traced.
+    pub(super) is_untraced: bool,
     /// The ids of all parts of a batch, joined by commas.
     offset_ids: Option<String>,
 }
@@ -106,11 +109,18 @@ impl SendReceipt {
 
     /// Keeps what else the answer says.
     pub(super) fn with_more(mut self, answer: &Answered, delay: Option<Delay>) -> Self {
-        let [offset_ids, recall_handle] = answer.find(["msgId", "recallHandle"]).unwrap_or([const { None }; 2]);
+        let [offset_ids, recall_handle, region, trace_on] =
+            answer.find(["msgId", "recallHandle", "MSG_REGION", "TRACE_ON"]).unwrap_or([const { None }; 4]);
         let text = |bytes: Option<Cow<'_, [u8]>>| {
             bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).filter(|text| !text.is_empty())
         };
-        self.more = Some(Box::new(More { delay, recall_handle: text(recall_handle), offset_ids: text(offset_ids) }));
+        self.more = Some(Box::new(More {
+            delay,
+            recall_handle: text(recall_handle),
+            region: text(region),
+            is_untraced: trace_on.as_deref() == Some(b"false"),
+            offset_ids: text(offset_ids),
+        }));
         self
     }
 

@@ -8,4 +8,6 @@ pub struct ProducerStats {
     pub waiting_requests: usize,
     /// Replies to this client that nobody waited for: they came too late, or twice.
     pub unknown_replies: u64,
+    /// Records of message trace that were dropped: because too many waited, or because no broker took them.
+    pub dropped_traces: u64,
 }

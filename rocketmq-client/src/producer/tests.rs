@@ -2,10 +2,13 @@
 
 mod batches;
 mod delays;
+mod interceptors;
 mod large_bodies;
 mod limits;
+mod lingering;
 mod queue_choice;
 mod requests;
+mod tracing;
 mod transactions;
 
 use std::collections::BTreeSet;

@@ -31,19 +31,7 @@ impl<'a> BatchElement<'a> {
     ///
     /// [`EncodeError::TooLarge`] if the properties or the whole do not fit their length fields.
     pub fn encoded_len(&self) -> Result<usize, EncodeError> {
-        let (length, limit) = (self.properties.len(), MAX_PROPERTIES);
-        if length > limit {
-            return Err(EncodeError::TooLarge { what: "the properties", length, limit });
-        }
-        let size = WITHOUT_BODY_AND_PROPERTIES + length;
-        match size.checked_add(self.body.len()) {
-            Some(size) if size <= i32::MAX as usize => Ok(size),
-            _ => Err(EncodeError::TooLarge {
-                what: "a batch element",
-                length: self.body.len(),
-                limit: i32::MAX as usize,
-            }),
-        }
+        encoded_len(self.body.len(), self.properties.len())
     }
 
     /// Appends the element to `out`.
@@ -52,15 +40,29 @@ impl<'a> BatchElement<'a> {
     ///
     /// As [`encoded_len`](Self::encoded_len); `out` is left alone then.
     pub fn encode(&self, out: &mut impl BufMut) -> Result<(), EncodeError> {
-        let size = self.encoded_len()?;
+        self.encode_in_parts([self.properties], out)
+    }
+
+    /// Appends the element to `out` with properties that consist of these parts, instead of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`encode`](Self::encode).
+    pub fn encode_in_parts<const N: usize>(
+        &self,
+        properties: [&[u8]; N],
+        out: &mut impl BufMut,
+    ) -> Result<(), EncodeError> {
+        let length = properties.iter().map(|part| part.len()).sum();
+        let size = encoded_len(self.body.len(), length)?;
         out.put_i32(size as i32);
         out.put_i32(0);
         out.put_i32(0);
         out.put_i32(self.flag);
         out.put_i32(self.body.len() as i32);
         out.put_slice(self.body);
-        out.put_i16(self.properties.len() as i16);
-        out.put_slice(self.properties);
+        out.put_i16(length as i16);
+        properties.iter().for_each(|part| out.put_slice(part));
         Ok(())
     }
 
@@ -103,6 +105,17 @@ impl<'a> BatchElement<'a> {
             return Err(DecodeError::Invalid { what: "properties length", offset: BEFORE_BODY + body_length });
         }
         Ok((BatchElement { flag, body, properties }, size))
+    }
+}
+
+fn encoded_len(body: usize, properties: usize) -> Result<usize, EncodeError> {
+    let (length, limit) = (properties, MAX_PROPERTIES);
+    if length > limit {
+        return Err(EncodeError::TooLarge { what: "the properties", length, limit });
+    }
+    match (WITHOUT_BODY_AND_PROPERTIES + length).checked_add(body) {
+        Some(size) if size <= i32::MAX as usize => Ok(size),
+        _ => Err(EncodeError::TooLarge { what: "a batch element", length: body, limit: i32::MAX as usize }),
     }
 }
 

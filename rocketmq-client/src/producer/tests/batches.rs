@@ -5,12 +5,12 @@ use rocketmq_wire::message::batch;
 
 use super::*;
 
-fn batches(scripted: &Scripted, broker: usize) -> Vec<RemotingCommand> {
+pub(super) fn batches(scripted: &Scripted, broker: usize) -> Vec<RemotingCommand> {
     scripted.brokers[broker].requests(RequestCode::SEND_BATCH_MESSAGE)
 }
 
 /// Makes brokers store batches and answer with one id a message, in a queue that had 7 messages.
-fn store_batches(scripted: &Scripted) {
+pub(super) fn store_batches(scripted: &Scripted) {
     for broker in &scripted.brokers {
         broker.react(|request| match RequestCode(request.code) {
             RequestCode::SEND_BATCH_MESSAGE => {

@@ -75,11 +75,8 @@ impl<C: TransactionChecker> TransactionProducerBuilder<C> {
         let answering = cluster.transaction_checks().answer(&group, &checks);
         let answering = answering.map_err(|error| error.with_operation("start producer"))?;
         let checker = Arc::new(self.checker);
-        let task = || {
-            let (cluster, checks) = (cluster.clone(), Arc::clone(&checks));
-            let worked_for = cluster.clone();
-            worked_for.env().spawn(check::work(cluster, Arc::clone(&group), checks, Arc::clone(&checker)))
-        };
+        let env = cluster.env();
+        let task = || env.spawn(check::work(producer.clone(), Arc::clone(&checks), Arc::clone(&checker)));
         let tasks = (0..self.concurrency).map(|_| task()).collect();
         Ok(TransactionProducer(Arc::new(Shared {
             producer,

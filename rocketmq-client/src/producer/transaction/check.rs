@@ -5,11 +5,13 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
+use rocketmq_wire::message::properties;
 
 use super::{Half, TransactionResolution, end};
-use crate::cluster::{Check, CheckQueue, Cluster};
+use crate::cluster::{Check, CheckQueue};
 use crate::consumer::MessageView;
 use crate::error::Result;
+use crate::producer::{Inner, Producer};
 
 /// The largest body of a checked message after decompression.
 const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
@@ -39,20 +41,16 @@ where
 /// One of the tasks that answer: as many as checks may run at the same time. Ends when the queue does.
 ///
 /// Dropping the future in the midst of a check leaves the question to be asked again.
-pub(super) async fn work<C: TransactionChecker>(
-    cluster: Cluster,
-    group: Arc<str>,
-    queue: Arc<CheckQueue>,
-    checker: Arc<C>,
-) {
+pub(super) async fn work<C: TransactionChecker>(producer: Producer, queue: Arc<CheckQueue>, checker: Arc<C>) {
     while let Some(check) = queue.next().await {
-        if let Err(error) = answer(&cluster, &group, &*checker, &check).await {
-            tracing::warn!(group = &*group, %error, "a broker could not be told what became of a transaction: it will ask again");
+        if let Err(error) = answer(&producer.0, &*checker, &check).await {
+            tracing::warn!(group = producer.group(), %error, "a broker could not be told what became of a transaction: it will ask again");
         }
     }
 }
 
-async fn answer<C: TransactionChecker>(cluster: &Cluster, group: &str, checker: &C, check: &Check) -> Result<()> {
+async fn answer<C: TransactionChecker>(producer: &Inner, checker: &C, check: &Check) -> Result<()> {
+    let cluster = &producer.cluster;
     let name = match &check.broker_name {
         Some(name) => Some(name.as_str().into()),
         None => cluster.broker_at(&check.broker),
@@ -69,14 +67,16 @@ async fn answer<C: TransactionChecker>(cluster: &Cluster, group: &str, checker: 
     };
     let half = Half {
         topic: check.message.topic(),
-        group,
+        group: &producer.group,
         broker_name: name.as_deref(),
         queue_offset: check.queue_offset,
         commit_log_offset: check.commit_log_offset,
         message_id: &message_id,
         transaction_id: check.transaction_id.as_deref().unwrap_or(&message_id),
+        tags: check.message.tags().unwrap_or_default(),
+        keys: check.message.property(properties::KEYS).unwrap_or_default(),
         from_check: true,
     };
     let deadline = cluster.env().now() + cluster.config().request_timeout;
-    end::end(&cluster.peer(&check.broker), &half, resolution, why.as_deref(), deadline).await
+    end::end(producer, &cluster.peer(&check.broker), &half, resolution, why.as_deref(), deadline).await
 }

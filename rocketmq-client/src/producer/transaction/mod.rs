@@ -175,9 +175,11 @@ impl TransactionProducer {
         }
         message.add_sys_flag(sys_flag::TRANSACTION_PREPARED);
         let topic = Arc::clone(message.shared_topic());
+        let mark = |name| message.value(name).unwrap_or_default().to_owned();
+        let marks = Marks { tags: mark(properties::TAGS), keys: mark(properties::KEYS) };
         let half = self.0.producer.send(message).await?;
         let status = half.status();
-        let transaction = Transaction::new(self.clone(), topic, half);
+        let transaction = Transaction::new(self.clone(), topic, marks, half);
         if status == SendStatus::Ok {
             return Ok(transaction);
         }
@@ -236,6 +238,13 @@ impl fmt::Debug for TransactionProducer {
     }
 }
 
+/// What a message is found by.
+#[derive(Debug, Default)]
+struct Marks {
+    tags: String,
+    keys: String,
+}
+
 /// What a half message is known by at its broker.
 #[derive(Debug)]
 struct Half<'a> {
@@ -246,12 +255,14 @@ struct Half<'a> {
     commit_log_offset: i64,
     message_id: &'a str,
     transaction_id: &'a str,
+    tags: &'a str,
+    keys: &'a str,
     from_check: bool,
 }
 
 impl<'a> Half<'a> {
     /// As the broker has confirmed it.
-    fn of_receipt(topic: &'a str, group: &'a str, receipt: &'a SendReceipt) -> Result<Self> {
+    fn of_receipt(topic: &'a str, group: &'a str, marks: &'a Marks, receipt: &'a SendReceipt) -> Result<Self> {
         let place = receipt.offset_message_id().ok_or_else(|| {
             Error::new(
                 ErrorKind::Protocol,
@@ -266,6 +277,8 @@ impl<'a> Half<'a> {
             commit_log_offset: place.physical_offset,
             message_id: receipt.message_id(),
             transaction_id: receipt.message_id(),
+            tags: &marks.tags,
+            keys: &marks.keys,
             from_check: false,
         })
     }

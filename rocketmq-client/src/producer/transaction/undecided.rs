@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Half, TransactionProducer, TransactionResolution, end};
+use super::{Half, Marks, TransactionProducer, TransactionResolution, end};
 use crate::error::Result;
 use crate::producer::SendReceipt;
 
@@ -15,12 +15,13 @@ use crate::producer::SendReceipt;
 pub struct Transaction {
     producer: TransactionProducer,
     topic: Arc<str>,
+    marks: Marks,
     half: SendReceipt,
 }
 
 impl Transaction {
-    pub(super) fn new(producer: TransactionProducer, topic: Arc<str>, half: SendReceipt) -> Self {
-        Self { producer, topic, half }
+    pub(super) fn new(producer: TransactionProducer, topic: Arc<str>, marks: Marks, half: SendReceipt) -> Self {
+        Self { producer, topic, marks, half }
     }
 
     pub(super) fn half(&self) -> &SendReceipt {
@@ -57,10 +58,10 @@ impl Transaction {
 
     pub(super) async fn resolve(self, resolution: TransactionResolution) -> Result<()> {
         let producer = &self.producer.0.producer.0;
-        let half = Half::of_receipt(&self.topic, &producer.group, &self.half)?;
+        let half = Half::of_receipt(&self.topic, &producer.group, &self.marks, &self.half)?;
         let peer = producer.master(self.half.queue())?;
         let deadline = producer.deadline(producer.cluster.env().now(), None);
-        end::end(&peer, &half, resolution, None, deadline).await
+        end::end(producer, &peer, &half, resolution, None, deadline).await
     }
 }
 
