@@ -22,6 +22,10 @@ const PIPE: usize = 64 * 1024;
 pub(crate) enum Reaction {
     /// Answers.
     Answer(RemotingCommand),
+    /// Answers with so many of the answer's bytes, and ends the connection.
+    Cut(RemotingCommand, usize),
+    /// Answers when [`Server::release`] is called.
+    Held(RemotingCommand),
     /// Never answers.
     Silence,
     /// Ends the connection.
@@ -73,6 +77,7 @@ struct Shared {
     script: Mutex<Arc<Script>>,
     journal: Mutex<Vec<RemotingCommand>>,
     answers: Mutex<Vec<RemotingCommand>>,
+    held: Mutex<Vec<RemotingCommand>>,
     /// Ends each connection when dropped, and sends it requests.
     connections: Mutex<Vec<(mpsc::Sender<RemotingCommand>, Task)>>,
 }
@@ -94,6 +99,7 @@ impl Server {
             script: Mutex::new(Arc::new(script)),
             journal: Mutex::default(),
             answers: Mutex::default(),
+            held: Mutex::default(),
             connections: Mutex::default(),
         });
         let (accepting, spawner) = (Arc::clone(&shared), env.clone());
@@ -144,6 +150,16 @@ impl Server {
         }
     }
 
+    /// Sends the answers that are held, over every connection.
+    pub(crate) async fn release(&self) {
+        let held = std::mem::take(&mut *lock(&self.shared.held));
+        let connections: Vec<_> = lock(&self.shared.connections).iter().map(|(requests, _)| requests.clone()).collect();
+        for (answer, connection) in held.iter().flat_map(|answer| connections.iter().map(move |one| (answer, one))) {
+            // A connection that ended gets none.
+            let _ = connection.send(answer.clone()).await;
+        }
+    }
+
     /// The client's answers to what was asked of it so far.
     pub(crate) fn answers(&self) -> Vec<RemotingCommand> {
         lock(&self.shared.answers).clone()
@@ -184,6 +200,13 @@ async fn serve(mut stream: DuplexStream, shared: Arc<Shared>, mut outgoing: mpsc
                         return;
                     }
                 }
+                Reaction::Cut(answer, length) => {
+                    let bytes = answer.to_bytes().expect("fits a frame");
+                    // The client may have gone already.
+                    let _ = stream.write_all(&bytes[..length.min(bytes.len())]).await;
+                    return;
+                }
+                Reaction::Held(answer) => lock(&shared.held).push(answer),
                 Reaction::Answer(_) | Reaction::Silence => {}
                 Reaction::HangUp => return,
             }

@@ -97,6 +97,21 @@ impl Driver {
         job
     }
 
+    /// Asks questions by messages (Java only) and returns the bodies of the replies.
+    pub async fn request(&self, arguments: &Arguments) -> Vec<String> {
+        let mut job = self.command("request", arguments);
+        job.next("started").await;
+        let mut replies = Vec::new();
+        loop {
+            let event = job.any("reply").await;
+            match event["event"].as_str() {
+                Some("reply") => replies.push(text(&event, "body")),
+                Some("done") => return replies,
+                _ => panic!("{event}"),
+            }
+        }
+    }
+
     /// Runs one `mqadmin` command (Java only) and returns what it printed.
     pub async fn mqadmin(&self, name_server: &str, line: &str) -> String {
         let mut job = self.command("mqadmin", &Arguments::new().set("name_server", name_server).set("line", line));

@@ -41,6 +41,12 @@ pub fn java() -> Party {
     Party::Foreign(&DRIVER)
 }
 
+/// The Java client 4.9.7, whose requests work: 5.3.3 does not wait for replies.
+pub fn java_4_9_7() -> Party {
+    static DRIVER: LazyLock<Driver> = LazyLock::new(|| Driver::java("4.9.7", Headers::Json));
+    Party::Foreign(&DRIVER)
+}
+
 /// The Java client 5.3.3 with binary headers.
 pub fn java_binary() -> Party {
     static DRIVER: LazyLock<Driver> = LazyLock::new(|| Driver::java("5.3.3", Headers::Binary));
@@ -63,6 +69,20 @@ pub fn java_4_4_0_binary() -> Party {
 pub fn go() -> Party {
     static DRIVER: LazyLock<Driver> = LazyLock::new(Driver::go);
     Party::Foreign(&DRIVER)
+}
+
+impl Party {
+    /// The driver of a foreign client.
+    ///
+    /// # Panics
+    ///
+    /// For our own client.
+    pub fn driver(self) -> &'static Driver {
+        match self {
+            Self::Foreign(driver) => driver,
+            Self::Ours(_) => panic!("our client has no driver"),
+        }
+    }
 }
 
 /// What is to be sent: `count` messages that the receiver can tell apart and check.

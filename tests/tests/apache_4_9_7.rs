@@ -22,4 +22,6 @@ producing! {
     requests_are_replied_to, late_and_unknown_replies_are_counted,
     compressed_bodies_are_read_by_all, zlib_is_read_by_java_4_4, batches_are_read_by_all, a_key_keeps_its_order,
     timed_messages_are_not_early,
+    java_replies_to_our_requests, we_reply_to_java, traces_are_read_by_apaches_tool,
+    lingering_sends_arrive_where_receipts_say,
 }

@@ -34,6 +34,8 @@ producing! {
     transactions_decide_what_is_delivered, another_producer_of_the_group_is_asked,
     requests_are_replied_to, late_and_unknown_replies_are_counted,
     a_key_keeps_its_order, timed_messages_are_not_early, timed_messages_are_recalled,
+    java_replies_to_our_requests, we_reply_to_java, traces_are_read_by_apaches_tool,
+    lingering_sends_arrive_where_receipts_say,
 }
 producing! {
     our_producer_like_4_9: SERVER_4_9;

@@ -6,6 +6,7 @@ mod interceptors;
 mod large_bodies;
 mod limits;
 mod lingering;
+mod outcomes;
 mod queue_choice;
 mod requests;
 mod tracing;

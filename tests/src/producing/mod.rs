@@ -3,10 +3,12 @@
 mod forms;
 mod requests;
 mod transactions;
+mod watching;
 
 pub use forms::*;
 pub use requests::*;
 pub use transactions::*;
+pub use watching::*;
 
 use std::time::Duration;
 

@@ -5,7 +5,11 @@ use std::time::Duration;
 use rocketmq_native::{ConsumeFrom, ErrorKind, Message, MessageView, Outcome, Producer};
 
 use super::{connect, text, topic};
-use crate::server::Server;
+use crate::{
+    foreign::Arguments,
+    party::{java, java_4_9_7},
+    server::Server,
+};
 
 /// Requests are answered by a consumer in another client, side by side, and each gets its own reply.
 pub async fn requests_are_replied_to(server: &'static Server) {
@@ -42,6 +46,46 @@ pub async fn requests_are_replied_to(server: &'static Server) {
     consumer.shutdown().await.expect("the consumer shuts down");
     asking.close().await;
     answering.close().await;
+}
+
+/// Our requests are replied to by Java consumers, old and new.
+pub async fn java_replies_to_our_requests(server: &'static Server) {
+    let _running = server.share().await;
+    let client = connect(server).await;
+    let producer = client.producer(server.name("asker")).start().await.expect("the producer starts");
+    for replier in [java(), java_4_9_7()] {
+        let topic = topic(server, "java-answers", 2);
+        let arguments = Arguments::new().set("name_server", server.name_server()).set("topic", &topic);
+        let group = server.name("java-repliers");
+        let consumer = replier.driver().consume(&arguments.set("group", group).set("reply", ", sí")).await;
+        for body in ["¿de verdad?", "wirklich?"] {
+            let message = Message::new(topic.as_str(), body);
+            let reply = producer.request(message, Duration::from_secs(50)).await.expect("a reply");
+            assert_eq!(text(&reply), format!("{body}, sí"), "{replier:?}");
+        }
+        assert_eq!(consumer.stop().await.len(), 2);
+    }
+    client.close().await;
+}
+
+/// Requests of the Java client are replied to by our consumer.
+pub async fn we_reply_to_java(server: &'static Server) {
+    let _running = server.share().await;
+    let topic = topic(server, "java-asks", 2);
+    let client = connect(server).await;
+    let replier = client.producer(server.name("replier")).start().await.expect("the producer starts");
+    let consumer = client
+        .push_consumer(server.name("java-answered"))
+        .subscribe(&topic, "*")
+        .consume_from(ConsumeFrom::First)
+        .start(move |request: MessageView| answer(replier.clone(), request))
+        .await
+        .expect("the consumer starts");
+    let arguments = Arguments::new().set("name_server", server.name_server()).set("topic", &topic);
+    let replies = java_4_9_7().driver().request(&arguments.set("count", 3).set("body", "número")).await;
+    assert_eq!(replies, ["número 0, yes", "número 1, yes", "número 2, yes"]);
+    consumer.shutdown().await.expect("the consumer shuts down");
+    client.close().await;
 }
 
 async fn futures_join<F: Future<Output: Send + 'static> + Send + 'static>(

@@ -13,6 +13,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageClientExt;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -31,6 +32,8 @@ final class Consume {
     private final AtomicLong firstCpuNanos = new AtomicLong();
     private final AtomicBoolean told = new AtomicBoolean();
     private final CountDownLatch enough = new CountDownLatch(1);
+    private final String reply;
+    private final DefaultMQProducer replier;
 
     Consume(int job, Arguments arguments) throws Exception {
         this.job = job;
@@ -38,6 +41,8 @@ final class Consume {
         failFirst = arguments.number("fail_first", 0);
         retryLevel = arguments.number("retry_level", 0);
         count = arguments.number("count", Integer.MAX_VALUE);
+        reply = arguments.text("reply", null);
+        replier = reply == null ? null : Rpc.producer(arguments, "interop-replier", job);
         consumer = new DefaultMQPushConsumer(arguments.text("group"));
         consumer.setNamesrvAddr(arguments.text("name_server"));
         consumer.setInstanceName(arguments.text("instance", "java-" + job + "-" + System.nanoTime()));
@@ -82,6 +87,9 @@ final class Consume {
 
     void stop() {
         consumer.shutdown();
+        if (replier != null) {
+            replier.shutdown();
+        }
         new Event(job, "stopped").with("succeeded", succeeded.get()).print();
     }
 
@@ -100,6 +108,9 @@ final class Consume {
         boolean success = true;
         for (MessageExt message : messages) {
             boolean fails = message.getReconsumeTimes() < failFirst;
+            if (replier != null) {
+                reply(message);
+            }
             success &= !fails;
             if (!quiet) {
                 tell(message, queue, fails);
@@ -112,6 +123,14 @@ final class Consume {
             enough();
         }
         return success;
+    }
+
+    private void reply(MessageExt message) {
+        try {
+            Rpc.reply(replier, message, reply);
+        } catch (Exception e) {
+            new Event(job, "error").with("message", e.toString()).print();
+        }
     }
 
     private void tell(MessageExt message, MessageQueue queue, boolean fails) {

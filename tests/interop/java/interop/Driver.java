@@ -79,6 +79,9 @@ public final class Driver {
                     }
                     running.stop();
                     break;
+                case "request":
+                    Rpc.request(job, arguments);
+                    break;
                 case "mqadmin":
                     Tool.run(job, arguments);
                     break;
