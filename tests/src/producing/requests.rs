@@ -57,13 +57,15 @@ pub async fn java_replies_to_our_requests(server: &'static Server) {
         let topic = topic(server, "java-answers", 2);
         let arguments = Arguments::new().set("name_server", server.name_server()).set("topic", &topic);
         let group = server.name("java-repliers");
-        let consumer = replier.driver().consume(&arguments.set("group", group).set("reply", ", sí")).await;
+        let mut consumer = replier.driver().consume(&arguments.set("group", group).set("reply", ", sí")).await;
         for body in ["¿de verdad?", "wirklich?"] {
             let message = Message::new(topic.as_str(), body);
             let reply = producer.request(message, Duration::from_secs(50)).await.expect("a reply");
             assert_eq!(text(&reply), format!("{body}, sí"), "{replier:?}");
         }
-        assert_eq!(consumer.stop().await.len(), 2);
+        // Told when the replies have been acknowledged.
+        assert_eq!(consumer.messages(2).await.len(), 2);
+        assert_eq!(consumer.stop().await, []);
     }
     client.close().await;
 }

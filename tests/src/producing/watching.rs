@@ -8,7 +8,8 @@ use tokio::{task::JoinSet, time::sleep};
 use super::{LIMIT, Reader, connect, text, topic};
 use crate::{party::java, server::Server};
 
-/// Apache's tool finds our traces by the id of a message: of a plain one, of one in a batch, and the end of a transaction.
+/// Apache's tool finds our traces by the id of a message: of a plain one, of one in a batch, and of a half message. It
+/// passes over the record of a transaction's end, which is in the same body.
 pub async fn traces_are_read_by_apaches_tool(server: &'static Server) {
     let _running = server.share().await;
     let topic = topic(server, "traced", 2);
@@ -27,24 +28,20 @@ pub async fn traces_are_read_by_apaches_tool(server: &'static Server) {
     producer.shutdown().await;
     assert_eq!(producer.producer().stats().dropped_traces, 0);
     client.close().await;
-    for (id, expected) in [
-        (plain.message_id(), &["Pub", "success"][..]),
-        (batch[1].message_id(), &["Pub", "success"]),
-        (&half_id, &["Pub", "success", "EndTransaction", "COMMIT_MESSAGE"]),
-    ] {
+    for id in [plain.message_id(), batch[1].message_id(), &half_id] {
         let line = format!("queryMsgTraceById -i {id} -n {}", server.name_server());
-        let mut output = String::new();
         // The index of a message is written a moment after the message.
-        let found = super::within("the trace", async {
+        super::within("the trace", async {
             loop {
-                output = java().driver().mqadmin(server.name_server(), &line).await;
-                if expected.iter().all(|part| output.contains(part)) && output.contains(&group) {
-                    return true;
+                let output = java().driver().mqadmin(server.name_server(), &line).await;
+                if ["Pub", "success", &group].iter().all(|part| output.contains(part)) {
+                    return;
                 }
+                println!("not yet: {output}");
                 sleep(Duration::from_millis(300)).await;
             }
-        });
-        assert!(found.await, "{output}");
+        })
+        .await;
     }
 }
 
