@@ -15,7 +15,7 @@ consuming! {
     results_decide_what_becomes_of_messages, failing_too_often_ends_among_the_dead_letters,
     a_batch_is_acknowledged_in_part, a_stream_is_acknowledged_one_by_one,
     sql92_filters, topics_come_and_go, pausing_holds_messages_back, broadcasting_reaches_every_member,
-    mqadmin_reaches_the_consumer, strategies_share_all_queues,
+    mqadmin_reaches_the_consumer, strategies_share_all_queues, every_queue_has_one_owner_in_a_mixed_group,
 }
 consuming! {
     our_consumer_like_4_9: SERVER_4_9;

@@ -1,12 +1,14 @@
 //! What our consumer must do on any broker, beside plain consumption.
 
 mod members;
+mod mixed;
 mod order;
 mod requests;
 mod results;
 mod subscriptions;
 
 pub use members::*;
+pub use mixed::*;
 pub use order::*;
 pub use requests::*;
 pub use results::*;
