@@ -86,6 +86,10 @@ impl Broker {
         let done = ops.iter().find(|op| op.half_offsets.iter().any(|offset| *offset >= needed));
         let done = done.map_or_else(|| self.store.max_offset(names::HALF_OP_TOPIC, QUEUE), |op| op.offset);
         self.offsets.set(GROUP, names::HALF_OP_TOPIC, QUEUE, done as i64);
+        if next != begin {
+            // At once: after a kill every copy that was passed would be asked for again.
+            self.offsets.save();
+        }
         self.settle(now);
     }
 

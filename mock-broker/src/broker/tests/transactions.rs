@@ -207,6 +207,11 @@ fn what_is_open_and_what_is_decided_survives_a_kill() {
     assert_eq!(checks.len(), 1);
     assert_eq!(checks[0].1.field("tranStateTableOffset"), Some("2"));
     assert_eq!(bench.orders().len(), 1);
+    drop(bench);
+    let mut bench = open();
+    bench.join_producers(B, "b", "payers");
+    bench.pass(90 * SECOND);
+    assert_eq!(bench.checks().len(), 1, "the copy alone is asked for, not the message that was passed");
 }
 
 #[test]
