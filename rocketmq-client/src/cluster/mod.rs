@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use rocketmq_wire::message::id::{UniqueId, UniqueIdFactory};
+use rocketmq_wire::message::id::{UniqueId, UniqueIdFactory, UniqueIdSuffix};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -146,8 +146,20 @@ impl Cluster {
 
     /// A message id that no other message has, made at `now_ms` (milliseconds since 1970).
     pub(crate) fn unique_id(&self, now_ms: i64) -> UniqueId {
+        self.unique_id_of(self.unique_id_suffix(now_ms))
+    }
+
+    /// The part of a new message id that has to be kept.
+    #[inline]
+    pub(crate) fn unique_id_suffix(&self, now_ms: i64) -> UniqueIdSuffix {
         let counter = self.0.identity.counter.fetch_add(1, Ordering::Relaxed);
-        self.0.identity.unique_ids.id(now_ms, counter)
+        self.0.identity.unique_ids.suffix(now_ms, counter)
+    }
+
+    /// The message id of that suffix.
+    #[inline]
+    pub(crate) fn unique_id_of(&self, suffix: UniqueIdSuffix) -> UniqueId {
+        self.0.identity.unique_ids.with(suffix)
     }
 
     /// Where topics are.

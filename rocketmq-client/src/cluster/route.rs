@@ -4,11 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rocketmq_wire::fastjson;
-use rocketmq_wire::message::names::DEFAULT_TOPIC;
 use rocketmq_wire::model::{QueueData, TopicRoute, perm};
-use rocketmq_wire::request::send::{SendMessageRequestV2, SendTemplate};
 
-use super::QUEUES_OF_NEW_TOPIC;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::MessageQueue;
 
@@ -22,7 +19,7 @@ const MOST_QUEUES: usize = 1 << 16;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Route {
     brokers: BTreeMap<Arc<str>, Broker>,
-    write_queues: Arc<[Arc<WriteQueue>]>,
+    write_queues: Arc<[WriteQueue]>,
     read_queues: Arc<[MessageQueue]>,
 }
 
@@ -40,22 +37,6 @@ pub(crate) struct WriteQueue {
     pub(crate) queue: MessageQueue,
     /// Address of the broker's master.
     pub(crate) master: Arc<str>,
-    /// What the headers of all messages to it have in common.
-    pub(crate) template: SendTemplate,
-}
-
-impl WriteQueue {
-    pub(crate) fn new(queue: MessageQueue, master: Arc<str>) -> Arc<Self> {
-        let template = SendTemplate::new(&SendMessageRequestV2 {
-            topic: queue.topic().into(),
-            default_topic: DEFAULT_TOPIC.into(),
-            default_topic_queue_nums: QUEUES_OF_NEW_TOPIC,
-            queue_id: queue.id(),
-            broker_name: Some(queue.broker().into()),
-            ..Default::default()
-        });
-        Arc::new(Self { queue, master, template })
-    }
 }
 
 impl Route {
@@ -96,7 +77,7 @@ impl Route {
         let writable = |(name, count): (&str, i32)| {
             let broker = brokers.get(name).and_then(|broker| Some((&broker.name, broker.master()?)));
             broker.into_iter().flat_map(move |(name, master)| {
-                (0..count).map(move |id| WriteQueue::new(queue(name, id), Arc::clone(master)))
+                (0..count).map(move |id| WriteQueue { queue: queue(name, id), master: Arc::clone(master) })
             })
         };
         let ordered = route.order_topic_conf.as_deref().filter(|conf| !conf.is_empty()).map(order_configuration);
@@ -121,7 +102,7 @@ impl Route {
             .write_queues
             .iter()
             .filter(|write| write.queue.id() < queues)
-            .map(|write| WriteQueue::new(rename(&write.queue), Arc::clone(&write.master)))
+            .map(|write| WriteQueue { queue: rename(&write.queue), master: Arc::clone(&write.master) })
             .collect();
         Self { brokers: self.brokers.clone(), write_queues, read_queues: Arc::default() }
     }
@@ -132,7 +113,7 @@ impl Route {
     }
 
     /// The queues to send to, in the order of turns: those of writable brokers that have a master.
-    pub(crate) fn write_queues(&self) -> &Arc<[Arc<WriteQueue>]> {
+    pub(crate) fn write_queues(&self) -> &Arc<[WriteQueue]> {
         &self.write_queues
     }
 

@@ -12,9 +12,9 @@ use super::latency::Attempted;
 use super::receipt::{ReceiptQueue, SendReceipt};
 use super::sending::Stamp;
 use super::verdict::{self, Verdict};
-use super::{Inner, Targets, TopicQueues};
+use super::{Inner, Target, Targets, TopicQueues};
 use crate::backoff::Backoff;
-use crate::cluster::{QUEUES_OF_NEW_TOPIC, WriteQueue};
+use crate::cluster::QUEUES_OF_NEW_TOPIC;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Form, Message, MessageQueue, with_id};
 use crate::remoting::Peer;
@@ -37,7 +37,7 @@ pub(super) enum First {
     /// It was not made, and should be at this broker.
     Preferred(Arc<str>),
     /// It was no full success.
-    Made(Arc<WriteQueue>, Result<SendReceipt>),
+    Made(Arc<Target>, Result<SendReceipt>),
 }
 
 /// What came of the attempts so far.
@@ -88,7 +88,7 @@ impl Inner {
                 Some(broker) => self.choose_at(&topic, &targets, &broker)?,
                 None => self.choose(&topic, &targets, past.avoid.as_deref())?,
             };
-            let queue = &targets.route.write_queues()[place];
+            let queue = &targets.queues[place];
             let mut began = env.now();
             if let Some(last) = past.failures.last() {
                 if verdict::needs_pause(&last.error) && past.avoid.as_deref() == Some(queue.queue.broker()) {
@@ -123,7 +123,7 @@ impl Inner {
     fn note(
         &self,
         topic: &TopicQueues,
-        target: &WriteQueue,
+        target: &Target,
         began: Instant,
         result: Result<SendReceipt>,
         past: &mut Past,
@@ -153,7 +153,7 @@ impl Inner {
         }
         let changes = topic.topic.changes();
         let route = self.cluster.routes().for_sending(&topic.topic, deadline).await?;
-        Ok(topic.targets(&self.cluster, changes, route))
+        Ok(topic.targets(self, changes, route))
     }
 
     /// Sends a checked message to one queue, once.
@@ -194,7 +194,7 @@ impl Inner {
             None => {
                 targets = self.targets(&topic, stamp.deadline).await?;
                 let place = self.choose(&topic, &targets, None)?;
-                (&targets.route.write_queues()[place].queue, targets.masters[place].clone())
+                (&targets.queues[place].queue, targets.queues[place].master.clone())
             }
         };
         let outgoing = Outgoing { producer: self, message, stamp };
@@ -215,38 +215,37 @@ impl Inner {
     /// The place of the next queue: not on the broker to avoid, nor on one that cannot be reached at the moment, while
     /// there is another.
     pub(super) fn choose(&self, topic: &TopicQueues, targets: &Targets, avoid: Option<&str>) -> Result<usize> {
-        let queues = targets.route.write_queues();
+        let queues = &targets.queues;
         if let Some(place) = self.choose_fast(topic, queues, avoid) {
             return Ok(place);
         }
-        let Some(mut place) = topic.choice.choose(queues, avoid) else {
+        let next = |suits: &dyn Fn(&Target) -> bool| topic.choice.choose(queues.len(), |place| suits(&queues[place]));
+        let allowed = |queue: &Target| avoid != Some(queue.queue.broker());
+        let reachable = |queue: &Target| allowed(queue) && queue.master.failure().is_none();
+        next(&reachable).or_else(|| next(&allowed)).or_else(|| next(&|_| true)).ok_or_else(|| {
             self.cluster.routes().suspect(&topic.topic);
-            return Err(Error::new(
+            let name = topic.topic.name();
+            Error::new(
                 ErrorKind::NoRoute,
                 format!(
-                    "the topic `{}` has no queue to write to: check its permission and that a master of its brokers is up",
-                    topic.topic.name()
+                    "the topic `{name}` has no queue to write to: check its permission and that a master of its brokers is up"
                 ),
             )
-            .with_operation("send"));
-        };
-        if targets.masters[place].failure().is_some() {
-            let reachable = |place: usize, queue: &WriteQueue| {
-                avoid != Some(queue.queue.broker()) && targets.masters[place].failure().is_none()
-            };
-            place = topic.choice.choose_where(queues, reachable).unwrap_or(place);
-        }
-        Ok(place)
+            .with_operation("send")
+        })
     }
 
     /// The place of the next queue whose broker is not slow or failing, if that is looked at and there is one.
-    fn choose_fast(&self, topic: &TopicQueues, queues: &[Arc<WriteQueue>], avoid: Option<&str>) -> Option<usize> {
+    fn choose_fast(&self, topic: &TopicQueues, queues: &[Arc<Target>], avoid: Option<&str>) -> Option<usize> {
         let latencies = self.latencies.as_ref()?;
         let now = self.cluster.env().now();
-        let another = |queue: &WriteQueue| avoid != Some(queue.queue.broker());
-        let available = |_, queue: &WriteQueue| another(queue) && latencies.is_available(queue.queue.broker(), now);
-        let reachable = |_, queue: &WriteQueue| another(queue) && latencies.is_reachable(queue.queue.broker());
-        topic.choice.choose_where(queues, available).or_else(|| topic.choice.choose_where(queues, reachable))
+        let next = |suits: &dyn Fn(&str) -> bool| {
+            topic.choice.choose(queues.len(), |place| {
+                let broker = queues[place].queue.broker();
+                avoid != Some(broker) && suits(broker)
+            })
+        };
+        next(&|broker| latencies.is_available(broker, now)).or_else(|| next(&|broker| latencies.is_reachable(broker)))
     }
 
     pub(super) fn master(&self, queue: &MessageQueue) -> Result<Peer> {
@@ -277,14 +276,14 @@ impl Outgoing<'_> {
         place: usize,
         deadline: Instant,
     ) -> Result<SendReceipt> {
-        let (queue, peer) = (&targets.route.write_queues()[place], &targets.masters[place]);
-        let connection = peer.connection(deadline).await?;
+        let queue = &targets.queues[place];
+        let connection = queue.master.connection(deadline).await?;
         self.producer.sends.lanes().learn(topic, targets, place, &connection);
         if self.message.form() != Form::Plain || self.producer.wants_more {
-            return self.attempt_at(peer, &queue.queue, deadline).await;
+            return self.attempt_at(&queue.master, &queue.queue, deadline).await;
         }
-        let request = self.message.send_request(queue, &self.producer.group, self.stamp);
-        let answer = peer.call_on(connection, &request, self.message.body(), deadline).await?;
+        let request = self.message.send_request(queue, self.stamp.born_ms, &self.stamp.unique_id);
+        let answer = queue.master.call_on(connection, &request, self.message.body(), deadline).await?;
         SendReceipt::read(answer.answered(), ReceiptQueue::Known(Arc::clone(queue)), self.stamp.unique_id)
             .ok_or_else(|| answer.error())
     }

@@ -57,9 +57,7 @@ impl Inner {
                 let (topic, targets, place) = self.chosen(choice, &message, stamp.deadline).await?;
                 let outgoing = Outgoing { producer: self, message: &message, stamp: &stamp };
                 let result = outgoing.attempt(&topic, &targets, place, stamp.deadline).await;
-                result.map_err(|error| {
-                    self.only_attempt(&topic, &targets.route.write_queues()[place].queue, &stamp, error)
-                })
+                result.map_err(|error| self.only_attempt(&topic, &targets.queues[place].queue, &stamp, error))
             }
         }
     }
@@ -103,7 +101,7 @@ impl Inner {
             Choice::Queue(queue) => Some(queue.clone()),
             choice => {
                 let (_, targets, place) = self.chosen(choice, &message, stamp.deadline).await?;
-                Some(targets.route.write_queues()[place].queue.clone())
+                Some(targets.queues[place].queue.clone())
             }
         };
         self.send_and_forget(queue.as_ref(), &message, stamp).await
@@ -118,12 +116,12 @@ impl Inner {
     ) -> Result<(Arc<TopicQueues>, Arc<Targets>, usize)> {
         let topic = self.topic(message, deadline).await?;
         let targets = self.targets(&topic, deadline).await?;
-        let count = targets.route.write_queues().len();
+        let count = targets.queues.len();
         let place = match choice {
             Choice::Hash(hash) => place_of_hash(*hash, count),
             Choice::Random if count > 0 => Some(self.cluster.env().random_below(count)),
             Choice::Selector(choose) if count > 0 => {
-                let queues: Vec<_> = targets.route.write_queues().iter().map(|target| target.queue.clone()).collect();
+                let queues: Vec<_> = targets.queues.iter().map(|target| target.queue.clone()).collect();
                 let place = choose(&queues, message);
                 if place >= count {
                     let message = format!("the selector chose queue {place} of {count}: places count from 0");
@@ -143,8 +141,9 @@ impl Inner {
 
     /// The place of the next queue of a broker while it can be reached; else of the next of all.
     pub(super) fn choose_at(&self, topic: &TopicQueues, targets: &Targets, broker: &str) -> Result<usize, Error> {
-        let at_broker = topic.choice.choose_where(targets.route.write_queues(), |place, target| {
-            target.queue.broker() == broker && targets.masters[place].failure().is_none()
+        let at_broker = topic.choice.choose(targets.queues.len(), |place| {
+            let target = &targets.queues[place];
+            target.queue.broker() == broker && target.master.failure().is_none()
         });
         match at_broker {
             Some(place) => Ok(place),

@@ -7,8 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Targets, TopicQueues};
-use crate::cluster::WriteQueue;
+use super::{Target, Targets, TopicQueues};
 use crate::remoting::Connection;
 
 /// The known ways of a producer's messages, and how many sends began; under one lock.
@@ -26,7 +25,7 @@ struct Lane {
     topic: Arc<TopicQueues>,
     /// The state of the route that this was made of.
     changes: u64,
-    ways: Vec<(Arc<WriteQueue>, Option<Connection>)>,
+    ways: Vec<(Arc<Target>, Option<Connection>)>,
 }
 
 impl Lanes {
@@ -38,7 +37,7 @@ impl Lanes {
     /// The queue whose turn it is, and its broker's connection; `None` when something about them is not known, which
     /// takes no turn.
     #[inline]
-    pub(super) fn next(&self, topic: &str) -> Option<(Arc<WriteQueue>, Connection)> {
+    pub(super) fn next(&self, topic: &str) -> Option<(Arc<Target>, Connection)> {
         let lane = self.by_topic.get(topic)?;
         if lane.topic.topic.changes() != lane.changes {
             return None;
@@ -54,7 +53,7 @@ impl Lanes {
         if self.closed {
             return;
         }
-        let ways = || targets.route.write_queues().iter().map(|queue| (Arc::clone(queue), None)).collect();
+        let ways = || targets.queues.iter().map(|queue| (Arc::clone(queue), None)).collect();
         let lane = self.by_topic.entry(Arc::clone(topic.topic.shared_name())).or_insert_with(|| Lane {
             topic: Arc::clone(topic),
             changes: targets.changes,

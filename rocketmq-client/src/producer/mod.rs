@@ -36,6 +36,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::{join, join_all};
 use rocketmq_wire::Version;
 use rocketmq_wire::message::Compression;
+use rocketmq_wire::message::names::DEFAULT_TOPIC;
+use rocketmq_wire::request::send::{SendMessageRequestV2, SendTemplate};
 
 use self::compress::Compressor;
 use self::delay::Ability;
@@ -47,7 +49,7 @@ use self::queue_choice::QueueChoice;
 use self::sending::{Sending, Stamp};
 use self::trace::Tracer;
 use self::under_way::{Counted, UnderWay};
-use crate::cluster::{Cluster, Membership, Route, Topic};
+use crate::cluster::{Cluster, Membership, QUEUES_OF_NEW_TOPIC, Route, Topic, WriteQueue};
 use crate::env::Task;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, MessageQueue, check_group, check_topic_for_sending};
@@ -115,12 +117,21 @@ struct TopicQueues {
     targets: Mutex<Option<Arc<Targets>>>,
 }
 
-/// A route, and the master of each of its queues to write to, in their order.
+/// A queue to send to.
+struct Target {
+    queue: MessageQueue,
+    /// The master of its broker.
+    master: Peer,
+    /// What the headers of all messages to it have in common.
+    template: SendTemplate,
+}
+
+/// A route, and its queues to write to, in the order of turns.
 struct Targets {
     route: Arc<Route>,
     /// The state of the topic's route that this was made of.
     changes: u64,
-    masters: Vec<Peer>,
+    queues: Vec<Arc<Target>>,
 }
 
 impl Targets {
@@ -140,14 +151,14 @@ impl TopicQueues {
     }
 
     /// What a route leads to: found once, as long as the route stays the same.
-    fn targets(&self, cluster: &Cluster, changes: u64, route: Arc<Route>) -> Arc<Targets> {
+    fn targets(&self, producer: &Inner, changes: u64, route: Arc<Route>) -> Arc<Targets> {
         // One assignment is all that is done under the lock.
         let mut kept = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(targets) = kept.as_ref().filter(|targets| targets.is_of(changes, &route)) {
             return Arc::clone(targets);
         }
-        let masters = route.write_queues().iter().map(|queue| cluster.peer(&queue.master)).collect();
-        let targets = Arc::new(Targets { route, changes, masters });
+        let queues = route.write_queues().iter().map(|queue| Arc::new(producer.target(queue))).collect();
+        let targets = Arc::new(Targets { route, changes, queues });
         *kept = Some(Arc::clone(&targets));
         targets
     }
@@ -353,6 +364,19 @@ impl Inner {
         // No longer than the clock goes.
         const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
         began + timeout.unwrap_or(self.config.timeout).min(LONGEST)
+    }
+
+    fn target(&self, queue: &WriteQueue) -> Target {
+        let template = SendTemplate::new(&SendMessageRequestV2 {
+            producer_group: (&*self.group).into(),
+            topic: queue.queue.topic().into(),
+            default_topic: DEFAULT_TOPIC.into(),
+            default_topic_queue_nums: QUEUES_OF_NEW_TOPIC,
+            queue_id: queue.queue.id(),
+            broker_name: Some(queue.queue.broker().into()),
+            ..Default::default()
+        });
+        Target { queue: queue.queue.clone(), master: self.cluster.peer(&queue.master), template }
     }
 
     /// What stays the same over all attempts of a send that begins now.

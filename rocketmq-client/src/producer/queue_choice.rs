@@ -1,9 +1,6 @@
 //! Which queue the next message goes to.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-use crate::cluster::WriteQueue;
 
 /// Takes turns over the queues of one topic.
 ///
@@ -19,29 +16,11 @@ impl QueueChoice {
         Self { next: AtomicUsize::new(random as usize) }
     }
 
-    /// The place of the next queue: one whose broker is not `avoid` if there is one, else the next in turn.
-    ///
-    /// `None` when there are no queues.
-    pub(super) fn choose(&self, queues: &[Arc<WriteQueue>], avoid: Option<&str>) -> Option<usize> {
-        match avoid {
-            None => self.choose_where(queues, |_, _| true),
-            Some(avoid) => {
-                let another = self.choose_where(queues, |_, queue| queue.queue.broker() != avoid);
-                another.or_else(|| self.choose_where(queues, |_, _| true))
-            }
-        }
-    }
-
-    /// The place of the next queue in turn that suits; `None` when none does, which takes no turn.
-    pub(super) fn choose_where(
-        &self,
-        queues: &[Arc<WriteQueue>],
-        suits: impl Fn(usize, &WriteQueue) -> bool,
-    ) -> Option<usize> {
-        let first = self.next.load(Ordering::Relaxed).checked_rem(queues.len())?;
-        let mut in_turn = (first..queues.len()).chain(0..first);
-        let chosen = in_turn.find(|&place| suits(place, &queues[place]))?;
-        let steps = if chosen >= first { chosen - first } else { queues.len() - first + chosen };
+    /// The place of the next of `count` queues in turn that suits; `None` when none does, which takes no turn.
+    pub(super) fn choose(&self, count: usize, suits: impl Fn(usize) -> bool) -> Option<usize> {
+        let first = self.peek(count)?;
+        let chosen = (first..count).chain(0..first).find(|&place| suits(place))?;
+        let steps = if chosen >= first { chosen - first } else { count - first + chosen };
         self.pass(steps + 1);
         Some(chosen)
     }
@@ -64,42 +43,24 @@ impl QueueChoice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::MessageQueue;
 
-    fn queues(brokers: &[(&str, i32)]) -> Vec<Arc<WriteQueue>> {
-        let of_broker = |&(broker, count): &(&str, i32)| {
-            let master: Arc<str> = format!("{broker}:10911").into();
-            let broker: Arc<str> = broker.into();
-            (0..count)
-                .map(move |id| WriteQueue::new(MessageQueue::new("t", Arc::clone(&broker), id), Arc::clone(&master)))
-        };
-        brokers.iter().flat_map(of_broker).collect()
-    }
-
-    fn names(choice: &QueueChoice, queues: &[Arc<WriteQueue>], avoid: Option<&str>, count: usize) -> Vec<String> {
-        let name = |place: usize| format!("{}{}", queues[place].queue.broker(), queues[place].queue.id());
-        (0..count).filter_map(|_| choice.choose(queues, avoid).map(name)).collect()
+    fn places<const N: usize>(choice: &QueueChoice, count: usize, suits: impl Fn(usize) -> bool) -> [Option<usize>; N] {
+        std::array::from_fn(|_| choice.choose(count, &suits))
     }
 
     #[test]
     fn queues_take_turns_from_a_random_one_on() {
-        let queues = queues(&[("a", 2), ("b", 2)]);
-        assert_eq!(names(&QueueChoice::new(6), &queues, None, 6), ["b0", "b1", "a0", "a1", "b0", "b1"]);
-        assert_eq!(names(&QueueChoice::new(u64::MAX), &queues, None, 2), ["b1", "a0"]);
+        assert_eq!(places(&QueueChoice::new(6), 4, |_| true), [2, 3, 0, 1, 2].map(Some));
+        assert_eq!(places(&QueueChoice::new(usize::MAX as u64), 4, |_| true), [3, 0].map(Some));
+        assert_eq!(QueueChoice::new(0).choose(0, |_| true), None);
     }
 
     #[test]
-    fn the_broker_that_failed_is_passed_over_while_there_is_another() {
-        let both = queues(&[("a", 2), ("b", 2)]);
-        assert_eq!(names(&QueueChoice::new(0), &both, Some("a"), 5), ["b0", "b1", "b0", "b1", "b0"]);
-        assert_eq!(names(&QueueChoice::new(0), &queues(&[("a", 2)]), Some("a"), 3), ["a0", "a1", "a0"]);
-        assert_eq!(names(&QueueChoice::new(0), &[], Some("a"), 1), [""; 0]);
+    fn what_does_not_suit_is_passed_over() {
         let choice = QueueChoice::new(0);
-        assert_eq!(choice.choose_where(&both, |_, _| false), None);
-        assert_eq!(choice.choose_where(&both, |_, queue| queue.queue.id() == 1), Some(1));
-        assert_eq!(choice.choose(&both, None), Some(2));
-        assert_eq!(choice.choose_where(&both, |place, _| place == 0), Some(0));
-        assert_eq!((choice.peek(4), choice.peek(0)), (Some(1), None));
-        assert_eq!(choice.choose(&both, None), Some(1));
+        assert_eq!(places(&choice, 4, |place| place >= 2), [2, 3, 2].map(Some));
+        assert_eq!((choice.choose(4, |_| false), choice.peek(4), choice.peek(0)), (None, Some(3), None));
+        assert_eq!(places(&choice, 4, |place| place == 1), [1, 1].map(Some));
+        assert_eq!(choice.choose(4, |_| true), Some(2));
     }
 }

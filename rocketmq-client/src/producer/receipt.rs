@@ -7,8 +7,8 @@ use std::sync::Arc;
 use rocketmq_wire::ResponseCode;
 use rocketmq_wire::message::id::{self, OffsetMessageId, UniqueId};
 
+use super::Target;
 use super::delay::Delay;
-use crate::cluster::WriteQueue;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::message::MessageQueue;
 use crate::remoting::Answered;
@@ -71,7 +71,7 @@ pub(super) struct More {
 /// A queue, as whoever sent to it has it at hand: sharing costs one count then.
 #[derive(Clone)]
 pub(super) enum ReceiptQueue {
-    Known(Arc<WriteQueue>),
+    Known(Arc<Target>),
     Named(MessageQueue),
 }
 
@@ -87,7 +87,12 @@ impl ReceiptQueue {
 impl SendReceipt {
     /// Reads an answer to a send to `queue`; `None` for a refusal.
     pub(super) fn read(answer: &Answered, queue: ReceiptQueue, unique_id: UniqueId) -> Option<Self> {
-        let status = SendStatus::from_code(answer.code())?;
+        Some(Self::stored(SendStatus::from_code(answer.code())?, answer, queue, unique_id))
+    }
+
+    /// Reads an answer that is known to be of that status.
+    #[inline]
+    pub(super) fn stored(status: SendStatus, answer: &Answered, queue: ReceiptQueue, unique_id: UniqueId) -> Self {
         // A message that is stored must not be sent again only because the answer does not say where.
         // Only what a receipt tells is looked at; an answer has as much again that nobody asks for.
         let [offset_id, queue_id, queue_offset] =
@@ -97,14 +102,14 @@ impl SendReceipt {
         let queue_id = number(queue_id).and_then(|id| id.try_into().ok()).unwrap_or(asked.id());
         let queue = if queue_id == asked.id() { queue } else { ReceiptQueue::Named(asked.sibling(queue_id)) };
         let queue_offset = number(queue_offset).unwrap_or(UNKNOWN_OFFSET);
-        Some(Self {
+        Self {
             status,
             queue,
             queue_offset,
             unique_id,
             offset_id: OffsetIdText::new(offset_id.as_deref().unwrap_or_default()),
             more: None,
-        })
+        }
     }
 
     /// Keeps what else the answer says.

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use rocketmq_wire::ResponseCode;
-use rocketmq_wire::message::id::UniqueId;
+use rocketmq_wire::message::id::{UniqueId, UniqueIdSuffix};
 use rocketmq_wire::request::send::TemplatedSend;
 
 use super::attempt::First;
@@ -19,11 +19,10 @@ use super::choice::would_block;
 use super::receipt::{ReceiptQueue, SendReceipt};
 use super::under_way::Counted;
 use super::verdict::{self, Verdict};
-use super::{Inner, SendOptions, shut_down};
-use crate::cluster::WriteQueue;
+use super::{Inner, SendOptions, SendStatus, Target, shut_down};
 use crate::error::Result;
 use crate::message::Message;
-use crate::remoting::{InFlight, Response, never_left};
+use crate::remoting::{Answered, InFlight, Response, never_left};
 
 /// What stays the same over all attempts of one send.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +37,8 @@ pub(super) struct Stamp {
 type LongWay<'a> = Pin<Box<dyn Future<Output = Result<SendReceipt>> + Send + 'a>>;
 
 /// Sends a message when it is first polled, and ends with the receipt.
+///
+/// Its fields are filled where they stand: what is moved about costs as much as what is sent.
 pub(super) struct Sending<'a> {
     producer: &'a Inner,
     timeout: Option<Duration>,
@@ -46,18 +47,22 @@ pub(super) struct Sending<'a> {
     /// Handed on when the send goes the long way.
     message: Option<Message>,
     under_way: Option<Counted<'a>>,
-    /// What was handed to a connection.
-    sent: Option<Sent>,
+    /// The queue that the message was sent to, and the answer to come.
+    sent: Option<(Arc<Target>, InFlight)>,
+    kept: Option<Kept>,
     long_way: Option<LongWay<'a>>,
 }
 
-struct Sent {
-    queue: Arc<WriteQueue>,
-    stamp: Stamp,
-    answer: InFlight,
+/// What a [`Stamp`] can be made of again.
+#[derive(Clone, Copy)]
+struct Kept {
+    began: Instant,
+    born_ms: i64,
+    unique_id: UniqueIdSuffix,
 }
 
 impl<'a> Sending<'a> {
+    #[inline]
     pub(super) fn new(producer: &'a Inner, message: Message, timeout: Option<Duration>) -> Self {
         Self {
             producer,
@@ -66,6 +71,7 @@ impl<'a> Sending<'a> {
             message: Some(message),
             under_way: None,
             sent: None,
+            kept: None,
             long_way: None,
         }
     }
@@ -78,9 +84,10 @@ impl<'a> Sending<'a> {
     /// Checks the message and sends it: by the short way if there is one.
     fn begin(&mut self, cx: &mut Context<'_>) -> Result<()> {
         let producer = self.producer;
+        let cluster = &producer.cluster;
         // As any future that is polled once more after its end may do.
         let Some(message) = &self.message else { return Ok(()) };
-        if producer.cluster.is_closed() {
+        if cluster.is_closed() {
             return Err(shut_down());
         }
         message.check(producer.config.max_message_size).map_err(|error| error.with_operation("send"))?;
@@ -90,50 +97,49 @@ impl<'a> Sending<'a> {
         }
         let (counted, way) = producer.sends.begin(|lanes| lanes.next(message.topic())).ok_or_else(shut_down)?;
         self.under_way = Some(counted);
-        let stamp = producer.stamp(self.timeout);
-        let Some((queue, connection)) = way else {
-            self.go_the_long_way(stamp, First::NotMade);
-            return Ok(());
+        let began = cluster.env().now();
+        let born_ms = cluster.env().wall_clock_ms_at(began);
+        let unique_id = cluster.unique_id_suffix(born_ms);
+        self.kept = Some(Kept { began, born_ms, unique_id });
+        let first = match way {
+            Some((target, connection)) => {
+                let unique_id = cluster.unique_id_of(unique_id);
+                let request = message.send_request(&target, born_ms, &unique_id);
+                let deadline = producer.attempt_deadline(0, began, producer.deadline(began, self.timeout));
+                match connection.try_call(&request, message.body(), deadline, cx.waker()) {
+                    Ok(Some(answer)) => {
+                        self.sent = Some((target, answer));
+                        return Ok(());
+                    }
+                    Ok(None) if self.only_at_once => return Err(would_block().with_operation("send")),
+                    Err(error) if !never_left(&error) => First::Made(target, Err(error)),
+                    Ok(None) | Err(_) => First::NotMade,
+                }
+            }
+            None => First::NotMade,
         };
-        let request = message.send_request(&queue, &producer.group, &stamp);
-        let deadline = producer.attempt_deadline(0, stamp.began, stamp.deadline);
-        match connection.try_call(&request, message.body(), deadline, cx.waker()) {
-            Ok(Some(answer)) => self.sent = Some(Sent { queue, stamp, answer }),
-            Ok(None) if self.only_at_once => return Err(would_block().with_operation("send")),
-            Ok(None) => self.go_the_long_way(stamp, First::NotMade),
-            Err(error) if never_left(&error) => self.go_the_long_way(stamp, First::NotMade),
-            Err(error) => self.go_the_long_way(stamp, First::Made(queue, Err(error))),
-        }
+        self.go_the_long_way(first);
         Ok(())
     }
 
-    /// Ends with the receipt, or goes on the long way.
-    fn end(&mut self, sent: Sent, answer: Result<crate::remoting::Answered>) -> Option<SendReceipt> {
-        let Sent { queue, stamp, answer: in_flight } = sent;
+    /// Goes on the long way after an answer that was no full success.
+    #[cold]
+    fn go_on(&mut self, answer: Result<Answered>) {
+        let (Some((target, in_flight)), Some(kept)) = (self.sent.take(), self.kept) else { return };
         let result = match answer {
+            Ok(answered) if answered.code() == ResponseCode::GO_AWAY => {
+                // The server has not taken it and wants to be asked on a new connection.
+                target.master.leave(in_flight.connection());
+                return self.go_the_long_way(First::NotMade);
+            }
             Ok(answered) => {
-                let known = ReceiptQueue::Known(Arc::clone(&queue));
-                match SendReceipt::read(&answered, known, stamp.unique_id) {
-                    Some(receipt)
-                        if verdict::of_status(receipt.status(), self.producer.config.retry_not_stored)
-                            == Verdict::Final =>
-                    {
-                        return Some(receipt);
-                    }
-                    Some(receipt) => Ok(receipt),
-                    None if answered.code() == ResponseCode::GO_AWAY => {
-                        // The server has not taken it and wants to be asked on a new connection.
-                        self.producer.cluster.peer(&queue.master).leave(in_flight.connection());
-                        self.go_the_long_way(stamp, First::NotMade);
-                        return None;
-                    }
-                    None => Err(Response::new(answered, Arc::clone(in_flight.connection().address())).error()),
-                }
+                let unique_id = self.producer.cluster.unique_id_of(kept.unique_id);
+                SendReceipt::read(&answered, ReceiptQueue::Known(Arc::clone(&target)), unique_id)
+                    .ok_or_else(|| Response::new(answered, Arc::clone(in_flight.connection().address())).error())
             }
             Err(error) => Err(error),
         };
-        self.go_the_long_way(stamp, First::Made(queue, result));
-        None
+        self.go_the_long_way(First::Made(target, result));
     }
 
     /// For messages that are more than plain: all that comes is done there, from the start.
@@ -146,8 +152,10 @@ impl<'a> Sending<'a> {
     }
 
     #[cold]
-    fn go_the_long_way(&mut self, stamp: Stamp, first: First) {
-        if let Some(message) = self.message.take() {
+    fn go_the_long_way(&mut self, first: First) {
+        if let (Some(message), Some(Kept { began, born_ms, unique_id })) = (self.message.take(), self.kept) {
+            let deadline = self.producer.deadline(began, self.timeout);
+            let stamp = Stamp { began, deadline, born_ms, unique_id: self.producer.cluster.unique_id_of(unique_id) };
             self.long_way = Some(Box::pin(self.producer.send_anywhere(message, stamp, first)));
         }
     }
@@ -161,15 +169,20 @@ impl Future for Sending<'_> {
         if this.sent.is_none() && this.long_way.is_none() {
             this.begin(cx)?;
         }
-        if let Some(sent) = &mut this.sent {
-            let answer = ready!(Pin::new(&mut sent.answer).poll(cx));
-            if let Some(sent) = this.sent.take()
-                && let Some(receipt) = this.end(sent, answer)
+        if let Some((_, answer)) = &mut this.sent {
+            let answer = ready!(Pin::new(answer).poll(cx));
+            let status = answer.as_ref().ok().and_then(|answered| SendStatus::from_code(answered.code()));
+            if let (Some(status), Ok(answered), Some(kept)) = (status, &answer, this.kept)
+                && verdict::of_status(status, this.producer.config.retry_not_stored) == Verdict::Final
+                && let Some((target, _)) = this.sent.take()
             {
                 this.message = None;
                 this.under_way = None;
+                let unique_id = this.producer.cluster.unique_id_of(kept.unique_id);
+                let receipt = SendReceipt::stored(status, answered, ReceiptQueue::Known(target), unique_id);
                 return Poll::Ready(Ok(receipt));
             }
+            this.go_on(answer);
         }
         let Some(long_way) = &mut this.long_way else { return Poll::Pending };
         let result = ready!(long_way.as_mut().poll(cx));
@@ -184,18 +197,17 @@ impl Message {
     #[inline]
     pub(super) fn send_request<'a>(
         &'a self,
-        queue: &'a WriteQueue,
-        producer_group: &'a str,
-        stamp: &'a Stamp,
+        target: &'a Target,
+        born_ms: i64,
+        unique_id: &'a UniqueId,
     ) -> TemplatedSend<'a> {
         TemplatedSend {
-            template: &queue.template,
-            producer_group,
+            template: &target.template,
             sys_flag: self.sys_flag(),
-            born_timestamp: stamp.born_ms,
+            born_timestamp: born_ms,
             flag: self.user_flag(),
             properties: self.encoded_properties(),
-            unique_id: stamp.unique_id.as_str(),
+            unique_id: unique_id.as_str(),
         }
     }
 }

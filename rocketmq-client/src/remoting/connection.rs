@@ -126,7 +126,7 @@ impl Connection {
     ///
     /// As [`call`](Self::call).
     pub(crate) fn try_call<R: Request>(
-        &self,
+        self,
         request: &R,
         body: &Bytes,
         deadline: Instant,
@@ -138,7 +138,7 @@ impl Connection {
         match exchange.pending.try_admit(Kind::Call, bytes, deadline, waker) {
             Ok(Some(admitted)) => {
                 let turn = self.0.append(exchange, Kind::Call, admitted, request, stamped, body)?;
-                Ok(Some(InFlight::new(self.clone(), admitted, turn)))
+                Ok(Some(InFlight::new(self, admitted, turn)))
             }
             Ok(None) => Ok(None),
             Err(ended) => {

@@ -191,19 +191,12 @@ mod tests {
     }
 
     fn request<'a>(template: &'a SendTemplate, properties: &'a str) -> TemplatedSend<'a> {
-        TemplatedSend {
-            template,
-            producer_group: "pg",
-            sys_flag: 0,
-            born_timestamp: 1,
-            flag: 0,
-            properties,
-            unique_id: "U",
-        }
+        TemplatedSend { template, sys_flag: 0, born_timestamp: 1, flag: 0, properties, unique_id: "U" }
     }
 
     fn template() -> SendTemplate {
         SendTemplate::new(&SendMessageRequestV2 {
+            producer_group: "pg".into(),
             topic: "orders".into(),
             default_topic: "TBW102".into(),
             broker_name: Some("broker-a".into()),

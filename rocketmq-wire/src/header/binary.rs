@@ -11,6 +11,7 @@ use super::fields::Source;
 use super::{EncodeFields, EncodedFields, FieldWriter, Fields, Head, Header, SHORT_NAME, format_integer};
 use crate::code::{LanguageCode, Version};
 use crate::error::DecodeError;
+use crate::frame::PREFIX_LENGTH;
 
 struct Reader<'a> {
     bytes: &'a [u8],
@@ -96,15 +97,16 @@ pub(super) fn for_each_field<'a>(
         text.ok_or(DecodeError::NotUtf8 { what, offset })
     };
     for_each_entry(bytes, |name_at, name, value_at, value| {
-        visit(text("field name", name_at, name)?, text("field value", value_at, value)?)
+        visit(text("field name", name_at, name)?, text("field value", value_at, value)?).map(|()| true)
     })
 }
 
-/// Calls `visit` with each name and value of the block `bytes` and where each stands, without a look at the text.
+/// Calls `visit` with each name and value of the block `bytes` and where each stands, without a look at the text, until
+/// it returns `false`.
 #[inline]
 pub(super) fn for_each_entry<'a>(
     bytes: &'a [u8],
-    mut visit: impl FnMut(usize, &'a [u8], usize, &'a [u8]) -> Result<(), DecodeError>,
+    mut visit: impl FnMut(usize, &'a [u8], usize, &'a [u8]) -> Result<bool, DecodeError>,
 ) -> Result<(), DecodeError> {
     let take = |what, offset: usize, count: usize| {
         bytes.get(offset..).and_then(|rest| rest.get(..count)).ok_or_else(|| truncated(what, bytes, offset, count))
@@ -127,7 +129,9 @@ pub(super) fn for_each_entry<'a>(
         let value_at = at + 4;
         let value = take("field value", value_at, value_length)?;
         at = value_at + value_length;
-        visit(name_at, name, value_at, value)?;
+        if !visit(name_at, name, value_at, value)? {
+            break;
+        }
     }
     Ok(())
 }
@@ -137,20 +141,28 @@ fn truncated(what: &'static str, bytes: &[u8], offset: usize, needed: usize) -> 
     DecodeError::Truncated { what, offset, needed, available: bytes.len().saturating_sub(offset) }
 }
 
-/// Appends the header; the caller has checked that the code fits in 16 bits.
+/// Appends the header, with room for the frame's prefix before it; the caller has checked that the code fits in 16 bits.
+#[inline]
 pub(super) fn encode<F: EncodeFields>(out: &mut BytesMut, head: &Head<'_>, fields: &F) {
     let remark = head.remark.as_deref().unwrap_or_default();
-    let mut fixed = [0; 17];
+    // Prefix, fixed part, and the length of the fields, which comes later: in one piece when there is no remark.
+    const FIXED: usize = PREFIX_LENGTH + 17;
+    let mut start = [0; FIXED + 4];
+    let fixed = &mut start[PREFIX_LENGTH..];
     fixed[0..2].copy_from_slice(&(head.code as i16).to_be_bytes());
     fixed[2] = head.language.0;
     fixed[3..5].copy_from_slice(&(head.version.0 as i16).to_be_bytes());
     fixed[5..9].copy_from_slice(&head.opaque.to_be_bytes());
     fixed[9..13].copy_from_slice(&head.flag.to_be_bytes());
     fixed[13..17].copy_from_slice(&(remark.len() as u32).to_be_bytes());
-    out.put_slice(&fixed);
-    out.put_slice(remark.as_bytes());
-    let length_at = out.len();
-    out.put_u32(0);
+    if remark.is_empty() {
+        out.extend_from_slice(&start);
+    } else {
+        out.extend_from_slice(&start[..FIXED]);
+        out.extend_from_slice(remark.as_bytes());
+        out.put_u32(0);
+    }
+    let length_at = out.len() - 4;
     fields.encode_fields(&mut BinaryFieldWriter { out });
     let length = (out.len() - length_at - 4) as u32;
     out[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
@@ -215,7 +227,11 @@ impl FieldWriter for BinaryFieldWriter<'_> {
     #[inline]
     fn texts<const N: usize>(&mut self, name: &str, parts: [&str; N]) {
         if self.begin(name, parts.iter().map(|part| part.len()).sum()) {
-            parts.into_iter().for_each(|part| self.out.extend_from_slice(part.as_bytes()));
+            for part in parts {
+                if !part.is_empty() {
+                    self.out.extend_from_slice(part.as_bytes());
+                }
+            }
         }
     }
 

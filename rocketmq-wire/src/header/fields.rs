@@ -84,7 +84,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The values of a few fields, in the order of `names`, as bytes that need not be text; the others are passed over.
-    /// Of a repeated field the last counts.
+    /// In a binary header what follows the last of them is not looked at.
     ///
     /// # Errors
     ///
@@ -103,12 +103,16 @@ impl<'a> Fields<'a> {
                 }
                 Ok(())
             })?,
-            Source::Binary(bytes) => binary::for_each_entry(bytes, |_, name, _, value| {
-                if let Some(index) = names.iter().position(|wanted| wanted.as_bytes() == name) {
-                    found[index] = Some(Cow::Borrowed(value));
-                }
-                Ok(())
-            })?,
+            Source::Binary(bytes) => {
+                let mut missing = N;
+                binary::for_each_entry(bytes, |_, name, _, value| {
+                    if let Some(index) = names.iter().position(|wanted| wanted.as_bytes() == name) {
+                        missing -= usize::from(found[index].is_none());
+                        found[index] = Some(Cow::Borrowed(value));
+                    }
+                    Ok(missing > 0)
+                })?;
+            }
         }
         Ok(found)
     }

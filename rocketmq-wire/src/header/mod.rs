@@ -136,9 +136,11 @@ pub fn encode<F: EncodeFields>(
 ) -> Result<(), EncodeError> {
     let serialize_type = serialize_type.able_to_carry(head.code);
     let start = out.len();
-    out.put_bytes(0, PREFIX_LENGTH);
     match serialize_type {
-        SerializeType::Json => json::encode(out, head, fields),
+        SerializeType::Json => {
+            out.put_bytes(0, PREFIX_LENGTH);
+            json::encode(out, head, fields);
+        }
         SerializeType::Binary => binary::encode(out, head, fields),
     }
     finish(out, start, serialize_type, body_length)

@@ -103,12 +103,30 @@ impl UniqueIdFactory {
 
     /// Makes the id for the time `now_millis`, in milliseconds since 1970, and a counter that grows by one per id.
     pub fn id(&self, now_millis: i64, counter: u16) -> UniqueId {
+        self.with(self.suffix(now_millis, counter))
+    }
+
+    /// What tells an id from the others of this factory: all of it that has to be kept while the factory is at hand.
+    pub fn suffix(&self, now_millis: i64, counter: u16) -> UniqueIdSuffix {
         let since_month_start = now_millis - month_start(now_millis, self.utc_offset_millis);
+        UniqueIdSuffix { since_month_start_millis: since_month_start as u32, counter }
+    }
+
+    /// Makes the id of that suffix.
+    #[inline]
+    pub fn with(&self, suffix: UniqueIdSuffix) -> UniqueId {
         let mut text = self.prefix;
-        text.put(&(since_month_start as u32).to_be_bytes());
-        text.put(&counter.to_be_bytes());
+        text.put(&suffix.since_month_start_millis.to_be_bytes());
+        text.put(&suffix.counter.to_be_bytes());
         UniqueId { text }
     }
+}
+
+/// The time and counter of a unique id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct UniqueIdSuffix {
+    since_month_start_millis: u32,
+    counter: u16,
 }
 
 /// The parts of a unique id.

@@ -84,53 +84,60 @@ impl<'a> From<SendMessageRequest<'a>> for SendMessageRequestV2<'a> {
     }
 }
 
-/// What the headers of all messages of one topic to one queue have in common, encoded ahead of time.
+/// What the headers of all messages of one producer to one queue have in common, encoded ahead of time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SendTemplate {
-    /// Topic, default topic and queue.
-    before: EncodedFields,
-    /// The broker.
-    after: EncodedFields,
+    /// Group, topic, default topic, queue and broker.
+    common: EncodedFields,
+    /// Both flags, for the usual case that there are none.
+    no_flags: EncodedFields,
 }
 
 impl SendTemplate {
-    /// Encodes the topic, default topic, number of queues, queue and broker. What else a header can say is left out: it is
-    /// zero and false then at brokers of all versions, as it is for a message that is sent for the first time.
+    /// Encodes the group, topic, default topic, number of queues, queue and broker. What else a header can say is left
+    /// out: it is zero and false then at brokers of all versions, as it is for a message that is sent for the first time.
     #[must_use]
     pub fn new(request: &SendMessageRequestV2<'_>) -> Self {
-        Self { before: EncodedFields::new(&Before(request)), after: EncodedFields::new(&After(request)) }
+        Self {
+            common: EncodedFields::new(&Common(request)),
+            no_flags: EncodedFields::new(&Flags { sys_flag: 0, flag: 0 }),
+        }
     }
 }
 
-struct Before<'a>(&'a SendMessageRequestV2<'a>);
+struct Common<'a>(&'a SendMessageRequestV2<'a>);
 
-impl EncodeFields for Before<'_> {
+impl EncodeFields for Common<'_> {
     fn encode_fields<W: FieldWriter>(&self, writer: &mut W) {
+        writer.text("a", &self.0.producer_group);
         writer.text("b", &self.0.topic);
         writer.text("c", &self.0.default_topic);
         writer.integer("d", self.0.default_topic_queue_nums.into());
         writer.integer("e", self.0.queue_id.into());
+        self.0.broker_name.write("n", writer);
     }
 }
 
-struct After<'a>(&'a SendMessageRequestV2<'a>);
+struct Flags {
+    sys_flag: i32,
+    flag: i32,
+}
 
-impl EncodeFields for After<'_> {
+impl EncodeFields for Flags {
     fn encode_fields<W: FieldWriter>(&self, writer: &mut W) {
-        self.0.broker_name.write("n", writer);
+        writer.integer("f", self.sys_flag.into());
+        writer.integer("h", self.flag.into());
     }
 }
 
 const UNIQUE_ID_BEGIN: &str = "UNIQ_KEY\u{1}";
 const PROPERTY_END: &str = "\u{2}";
 
-/// A [`SendMessageRequestV2`] for one message, most of it encoded already. Peers cannot tell the two apart.
+/// A [`SendMessageRequestV2`] for one message, most of it encoded already. It has the same fields, in another order.
 #[derive(Debug, Clone, Copy)]
 pub struct TemplatedSend<'a> {
     /// What does not depend on the message.
     pub template: &'a SendTemplate,
-    /// The producer's group.
-    pub producer_group: &'a str,
     /// System flag of the message.
     pub sys_flag: i32,
     /// When the message was made, in milliseconds since 1970.
@@ -146,13 +153,14 @@ pub struct TemplatedSend<'a> {
 impl EncodeFields for TemplatedSend<'_> {
     #[inline]
     fn encode_fields<W: FieldWriter>(&self, writer: &mut W) {
-        writer.text("a", self.producer_group);
-        writer.encoded(&self.template.before);
-        writer.integer("f", self.sys_flag.into());
+        writer.encoded(&self.template.common);
+        if self.sys_flag == 0 && self.flag == 0 {
+            writer.encoded(&self.template.no_flags);
+        } else {
+            Flags { sys_flag: self.sys_flag, flag: self.flag }.encode_fields(writer);
+        }
         writer.integer("g", self.born_timestamp);
-        writer.integer("h", self.flag.into());
         writer.texts("i", [self.properties, UNIQUE_ID_BEGIN, self.unique_id, PROPERTY_END]);
-        writer.encoded(&self.template.after);
     }
 }
 request!(TemplatedSend<'a> = SEND_MESSAGE_V2 -> SendMessageResponse<'r>);
@@ -271,27 +279,26 @@ mod tests {
     use bytes::BytesMut;
 
     #[test]
-    fn a_template_makes_the_same_header() {
-        let whole = SendMessageRequestV2 {
+    fn a_template_makes_a_header_of_the_same_fields() {
+        let whole = |sys_flag, flag| SendMessageRequestV2 {
             producer_group: "g".into(),
             topic: "t".into(),
             default_topic: "TBW102".into(),
             default_topic_queue_nums: 4,
             queue_id: 3,
-            sys_flag: 1,
+            sys_flag,
             born_timestamp: 1_700_000_000_000,
-            flag: 7,
+            flag,
             properties: Some("WAIT\u{1}true\u{2}UNIQ_KEY\u{1}0A\u{2}".into()),
             broker_name: Some("broker-a".into()),
             ..Default::default()
         };
-        let template = SendTemplate::new(&whole);
-        let templated = TemplatedSend {
+        let template = SendTemplate::new(&whole(0, 0));
+        let templated = |sys_flag, flag| TemplatedSend {
             template: &template,
-            producer_group: "g",
-            sys_flag: 1,
+            sys_flag,
             born_timestamp: 1_700_000_000_000,
-            flag: 7,
+            flag,
             properties: "WAIT\u{1}true\u{2}",
             unique_id: "0A",
         };
@@ -304,13 +311,15 @@ mod tests {
             remark: None,
         };
         for serialize_type in [SerializeType::Json, SerializeType::Binary] {
-            let (mut by_template, mut at_once) = (BytesMut::new(), BytesMut::new());
-            encode(&mut by_template, serialize_type, &head, &templated, 0).unwrap();
-            encode(&mut at_once, serialize_type, &head, &whole, 0).unwrap();
-            assert_eq!(by_template, at_once);
-            let frame = Frame::parse(by_template.freeze()).unwrap();
-            let fields = frame.decode_header().unwrap().fields;
-            assert_eq!(SendMessageRequestV2::decode_fields(fields).unwrap(), whole);
+            for (sys_flag, flag) in [(0, 0), (1, 0), (0, 7), (1, 7)] {
+                let (mut by_template, mut at_once) = (BytesMut::new(), BytesMut::new());
+                encode(&mut by_template, serialize_type, &head, &templated(sys_flag, flag), 0).unwrap();
+                encode(&mut at_once, serialize_type, &head, &whole(sys_flag, flag), 0).unwrap();
+                assert_eq!(by_template.len(), at_once.len());
+                let frame = Frame::parse(by_template.freeze()).unwrap();
+                let fields = frame.decode_header().unwrap().fields;
+                assert_eq!(SendMessageRequestV2::decode_fields(fields).unwrap(), whole(sys_flag, flag));
+            }
         }
     }
 }
