@@ -20,8 +20,8 @@ const SEPARATE_BODY: usize = 32 * 1024;
 /// A caller that finds this much behind a leader that has not begun writes it itself.
 const IMPATIENT: usize = 256 * 1024;
 
-/// Memory kept for the next chunk; what a burst needed beyond it is given back.
-const KEPT_CAPACITY: usize = 256 * 1024;
+/// Memory kept for the next chunk, as much as one round of writing takes; what a burst needed beyond it is given back.
+const KEPT_CAPACITY: usize = 1024 * 1024;
 
 /// How many pieces go into one vectored write.
 const SLICES: usize = 32;
