@@ -98,6 +98,18 @@ impl Compatibility {
         !matches!(self, Self::V5_3) && (!self.knows(code) || code.known_name().is_none())
     }
 
+    /// Whether a synchronous master counts the brokers that are in sync, and slaves refuse rather than fail.
+    #[inline]
+    pub(crate) const fn counts_in_sync_replicas(self) -> bool {
+        matches!(self, Self::V5_3)
+    }
+
+    /// How long a send waits for slaves by default, in milliseconds.
+    #[inline]
+    pub(crate) const fn replica_timeout_ms(self) -> u64 {
+        if matches!(self, Self::V4_4) { 5000 } else { 3000 }
+    }
+
     /// Whether there is a request to pull for lite pull consumers (361).
     pub(crate) const fn has_lite_pull(self) -> bool {
         matches!(self, Self::V5_3)

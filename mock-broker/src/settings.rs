@@ -54,6 +54,21 @@ pub(crate) struct Settings {
     /// disk.
     pub(crate) index_slots: Option<u32>,
     pub(crate) index_entries: Option<u32>,
+    /// What part the broker has in replication (`brokerRole`). Default [`Role::Alone`].
+    pub(crate) role: Role,
+    /// The broker's id, 0 of a master (`brokerId`). Default 0, 1 for a slave.
+    pub(crate) broker_id: Option<i64>,
+    /// The master's address for slaves, host and port (`haMasterAddress`).
+    pub(crate) ha_master: Option<String>,
+    /// Whether a slave serves pulls in 5.3 (`slaveReadEnable`). Default false.
+    pub(crate) slave_read: bool,
+    /// How many brokers must have a message in 5.3, this one included (`inSyncReplicas`). Default 1.
+    pub(crate) in_sync_replicas: usize,
+    /// Milliseconds that a send waits for slaves (`slaveTimeout`). Default 3000, in 4.4 5000.
+    pub(crate) replica_timeout_ms: Option<u64>,
+    /// Whether a slave without a log gets only the last file, as from Apache's masters (`haFromLastFile`, not Apache's).
+    /// Default false: it gets everything.
+    pub(crate) ha_from_last_file: bool,
     /// What is kept how long (`fileReservedTime`, `deleteWhen` and the ratios of the disk).
     pub(crate) retention: Retention,
     /// Hours for which messages are kept (`fileReservedTime`). Default 72 on disk, for ever in memory.
@@ -124,6 +139,13 @@ impl Default for Settings {
             flush_least_pages: None,
             index_slots: None,
             index_entries: None,
+            role: Role::default(),
+            broker_id: None,
+            ha_master: None,
+            slave_read: false,
+            in_sync_replicas: 1,
+            replica_timeout_ms: None,
+            ha_from_last_file: false,
             retention: Retention::default(),
             reserved_hours: None,
             save_offsets_every_ms: 5000,
@@ -145,6 +167,20 @@ impl Default for Settings {
             topics: Vec::new(),
         }
     }
+}
+
+/// What part a broker has in replication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Role {
+    /// None: a master that slaves cannot reach.
+    #[default]
+    Alone,
+    /// Answers sends without waiting for slaves.
+    AsyncMaster,
+    /// Answers sends when slaves have them.
+    SyncMaster,
+    /// Copies a master.
+    Slave,
 }
 
 /// A property that cannot be set.
@@ -254,6 +290,20 @@ impl Settings {
             "flushCommitLogLeastPages" => self.flush_least_pages = Some(number(0, 1 << 20)? as usize),
             "maxHashSlotNum" => self.index_slots = Some(number(1, 1 << 28)? as u32),
             "maxIndexNum" => self.index_entries = Some(number(2, 1 << 28)? as u32),
+            "brokerRole" => {
+                self.role = match value {
+                    "ASYNC_MASTER" => Role::AsyncMaster,
+                    "SYNC_MASTER" => Role::SyncMaster,
+                    "SLAVE" => Role::Slave,
+                    _ => return Err(bad("say ASYNC_MASTER, SYNC_MASTER or SLAVE")),
+                };
+            }
+            "brokerId" => self.broker_id = Some(number(0, i64::MAX as u64)? as i64),
+            "haMasterAddress" => self.ha_master = Some(value.to_owned()),
+            "slaveReadEnable" => self.slave_read = boolean()?,
+            "inSyncReplicas" => self.in_sync_replicas = number(1, 100)? as usize,
+            "slaveTimeout" => self.replica_timeout_ms = Some(number(1, 3_600_000)?),
+            "haFromLastFile" => self.ha_from_last_file = boolean()?,
             "fileReservedTime" => self.reserved_hours = Some(number(0, 1_000_000)? as u32),
             "deleteWhen" => {
                 let hours = value.split(';').map(|hour| hour.trim().parse().ok().filter(|hour| *hour < 24));

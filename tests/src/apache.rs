@@ -60,6 +60,8 @@ pub struct ApacheOptions {
     pub broker_flags: Vec<String>,
     /// Where the store is; a folder of its own by default.
     pub store: Option<PathBuf>,
+    /// A name server that runs elsewhere, instead of one of its own.
+    pub name_server: Option<String>,
     /// Flags for the name server's virtual machine.
     pub name_server_flags: Vec<String>,
     /// Name servers at which the broker registers besides its own.
@@ -131,10 +133,12 @@ impl ApacheCluster {
             broker: None,
         };
         // Between choosing a port and its use another process may take it: then the server ends, and other ports do.
-        retry_once(|| {
-            cluster.name_server_port = free_ports(&[0]);
-            cluster.start_name_server()
-        });
+        if cluster.options.name_server.is_none() {
+            retry_once(|| {
+                cluster.name_server_port = free_ports(&[0]);
+                cluster.start_name_server()
+            });
+        }
         retry_once(|| {
             cluster.broker_port = free_ports(&[0, -2, 1]);
             cluster.start_broker_process()
@@ -150,7 +154,7 @@ impl ApacheCluster {
 
     /// The name server's address.
     pub fn name_server(&self) -> String {
-        format!("127.0.0.1:{}", self.name_server_port)
+        self.options.name_server.clone().unwrap_or_else(|| format!("127.0.0.1:{}", self.name_server_port))
     }
 
     /// The broker's address.

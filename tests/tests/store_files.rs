@@ -21,6 +21,8 @@ const SIZES: [(&str, &str); 6] = [
 ];
 const DELAYS: (&str, &str) = ("messageDelayLevel", "1s 8s 2h");
 const TOPICS: [&str; 2] = ["FilesA", "FilesB"];
+/// Where delayed messages go, which arrive while the others are compared.
+const LATER: &str = "FilesLater";
 const QUEUES: u32 = 2;
 
 /// What a broker says about the whole store.
@@ -84,7 +86,7 @@ fn apache(directory: &Path, version: &str) -> ApacheCluster {
 /// Waits for the message that was delayed by another broker.
 fn await_delayed(broker: &str, body: &[u8]) {
     poll("the delayed message", Duration::from_secs(40), || {
-        let queue = stored::queue(broker, "FilesB", 0);
+        let queue = stored::queue(broker, LATER, 0);
         queue.records.windows(body.len()).any(|window| window == body).then_some(())
     });
 }
@@ -93,11 +95,11 @@ fn both_ways(version: &str) {
     let directory = cache::run_directory(&format!("files-{version}"));
     let mut ours = mock(&directory, version);
     let broker = ours.addresses().broker.clone();
-    for topic in TOPICS {
+    for topic in TOPICS.into_iter().chain([LATER]) {
         create_topic(&ours.addresses().name_server, &broker, topic, QUEUES);
     }
     fill(&broker, 0, 60);
-    stored::send(&broker, "FilesB", 0, "DELAY\u{1}2\u{2}", b"delayed by ours");
+    stored::send(&broker, LATER, 0, "DELAY\u{1}2\u{2}", b"delayed by ours");
     let left = View::of(&broker, 60);
     ours.stop();
 
@@ -106,7 +108,7 @@ fn both_ways(version: &str) {
     left.assert_same(&View::of(&broker, 60), "Apache on what we left");
     await_delayed(&broker, b"delayed by ours");
     fill(&broker, 60, 40);
-    stored::send(&broker, "FilesB", 0, "DELAY\u{1}2\u{2}", b"delayed by Apache");
+    stored::send(&broker, LATER, 0, "DELAY\u{1}2\u{2}", b"delayed by Apache");
     let left = View::of(&broker, 100);
     theirs.stop_broker();
 

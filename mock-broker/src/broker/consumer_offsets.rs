@@ -136,6 +136,24 @@ impl ConsumerOffsets {
         self.changed = true;
     }
 
+    /// Takes over the offsets of another broker, from the text of its `consumerOffset.json`, over its own.
+    ///
+    /// # Errors
+    ///
+    /// When the text cannot be read.
+    pub(crate) fn take_over(&mut self, text: &[u8]) -> Result<(), rocketmq_wire::DecodeError> {
+        let saved: Saved = fastjson::from_slice("consumer offsets", text)?;
+        for (key, queues) in saved.offset_table {
+            let Some((topic, group)) = key.split_once('@').filter(|(_, group)| !group.contains('@')) else { continue };
+            for (queue_id, offset) in queues {
+                if self.get(group, topic, queue_id) != Some(offset) {
+                    self.set(group, topic, queue_id, offset);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Forgets all offsets of a group.
     pub(crate) fn remove_group(&mut self, group: &str) {
         self.changed |= self.groups.remove(group).is_some();

@@ -1,4 +1,5 @@
-//! Sends that are answered only when they are safe: on disk, with synchronous flush.
+//! Sends that are answered only when they are safe: on disk, with synchronous flush, and on other brokers, with
+//! synchronous replication.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,6 +7,7 @@ use std::time::Duration;
 use rocketmq_wire::{RequestCode, ResponseCode};
 
 use crate::broker::Broker;
+use crate::broker::replication::Copies;
 use crate::clock::Now;
 use crate::reply::{Command, Effect, Outcome, Peer, Reply, ReturnAddress};
 use crate::settings::Settings;
@@ -18,8 +20,12 @@ struct Waiting {
     to: ReturnAddress,
     request: RequestCode,
     reply: Reply<'static>,
-    /// Session time at which it is answered whatever the disk has done.
-    flush_by: Duration,
+    /// Session time at which the disk has had time enough; none if it is not waited for.
+    flush_by: Option<Duration>,
+    /// Session time at which slaves have had time enough; none if they are not waited for.
+    copied_by: Option<Duration>,
+    /// There was no slave when the message was put.
+    without_slave: bool,
 }
 
 /// What is waited for, in the order of the log.
@@ -38,9 +44,9 @@ impl Durability {
         Durability { flush_timeout, waiting: VecDeque::new(), asked: 0 }
     }
 
-    /// Session time at which the first wait is over.
+    /// Session time at which the first wait may be over.
     pub(super) fn next_deadline(&self) -> Option<Duration> {
-        self.waiting.front().map(|waiting| waiting.flush_by)
+        self.waiting.front().and_then(|first| first.flush_by.into_iter().chain(first.copied_by).min())
     }
 }
 
@@ -54,26 +60,48 @@ impl Broker {
         end: u64,
         outcome: Outcome<'a>,
     ) -> Outcome<'a> {
-        let Some(limit) = self.durability.flush_timeout else { return outcome };
-        match outcome {
-            Outcome::Reply(reply) if reply.code == ResponseCode::SUCCESS && self.store.flushed_offset() < end => {
-                self.timers_changed |= self.durability.waiting.is_empty();
-                self.durability.waiting.push_back(Waiting {
-                    end,
-                    to: command.return_address(peer),
-                    request: command.code(),
-                    reply: reply.into_owned(),
-                    flush_by: now.session + limit,
-                });
-                Outcome::Pending
+        let Outcome::Reply(mut reply) = outcome else { return outcome };
+        if reply.code != ResponseCode::SUCCESS {
+            return reply.into();
+        }
+        let unflushed = self.store.flushed_offset() < end;
+        let flush_by = self.durability.flush_timeout.filter(|_| unflushed).map(|limit| now.session + limit);
+        let copies = self.replication.copies(end, self.compatibility);
+        let copied_by = (copies == Copies::Wait).then(|| now.session + self.replication.timeout());
+        let without_slave = copies == Copies::NoSlave;
+        if flush_by.is_none() && copied_by.is_none() {
+            if without_slave {
+                fail(&mut reply, command.code(), ResponseCode::SLAVE_NOT_AVAILABLE, "SLAVE_NOT_AVAILABLE");
             }
-            other => other,
+            return reply.into();
+        }
+        self.timers_changed |= self.durability.waiting.is_empty();
+        self.durability.waiting.push_back(Waiting {
+            end,
+            to: command.return_address(peer),
+            request: command.code(),
+            reply: reply.into_owned(),
+            flush_by,
+            copied_by,
+            without_slave,
+        });
+        Outcome::Pending
+    }
+
+    /// Answers a send at once, although its message is not safe, if it says so (`WAIT=false`); some versions do not store
+    /// that it does.
+    #[inline]
+    pub(super) fn forget_unless_waiting(&mut self, wait: Option<&str>) {
+        if wait == Some("false") {
+            let _ = self.store.take_awaited();
         }
     }
 
     /// Has the disk written to if somebody waits for it: once for all requests that came together.
     pub(super) fn flush_for_waiting(&mut self) {
-        if let Some(last) = self.durability.waiting.back().filter(|last| last.end > self.durability.asked) {
+        if self.durability.flush_timeout.is_some()
+            && let Some(last) = self.durability.waiting.back().filter(|last| last.end > self.durability.asked)
+        {
             self.durability.asked = last.end;
             self.store.commit();
         }
@@ -83,13 +111,23 @@ impl Broker {
     pub(crate) fn answer_safe(&mut self, now: Now) {
         let flushed = self.store.flushed_offset();
         while let Some(first) = self.durability.waiting.front() {
-            let is_flushed = first.end <= flushed;
-            if !is_flushed && first.flush_by > now.session {
+            let is_flushed = first.flush_by.is_none() || first.end <= flushed;
+            let is_copied =
+                first.copied_by.is_none() || self.replication.copies(first.end, self.compatibility) == Copies::Enough;
+            let over = |by: Option<Duration>| by.is_some_and(|by| by <= now.session);
+            if (!is_flushed && !over(first.flush_by)) || (!is_copied && !over(first.copied_by)) {
                 break;
             }
-            let Some(Waiting { to, request, mut reply, .. }) = self.durability.waiting.pop_front() else { break };
+            let Some(waited) = self.durability.waiting.pop_front() else { break };
+            let Waiting { to, request, mut reply, without_slave, .. } = waited;
             if !is_flushed {
                 fail(&mut reply, request, ResponseCode::FLUSH_DISK_TIMEOUT, "FLUSH_DISK_TIMEOUT");
+            }
+            // Apache's broker says the later of two things that went wrong.
+            if !is_copied {
+                fail(&mut reply, request, ResponseCode::FLUSH_SLAVE_TIMEOUT, "FLUSH_SLAVE_TIMEOUT");
+            } else if without_slave {
+                fail(&mut reply, request, ResponseCode::SLAVE_NOT_AVAILABLE, "SLAVE_NOT_AVAILABLE");
             }
             self.effects.push(Effect::Answer(to, reply));
         }

@@ -93,9 +93,22 @@ impl Groups {
         table
     }
 
+    /// Becomes the table of another broker, unless it is that already.
+    pub(crate) fn take_over(&mut self, table: SubscriptionGroupTable) {
+        if self.table.data_version == table.data_version {
+            return;
+        }
+        self.table = table;
+        self.save();
+    }
+
     fn changed(&mut self, now_ms: i64) {
         self.table.data_version.counter += 1;
         self.table.data_version.timestamp = now_ms;
+        self.save();
+    }
+
+    fn save(&self) {
         if let Err(error) = self.file.persist(crate::json::to_string_pretty(&self.table)) {
             tracing::error!(%error, "consumer groups could not be saved");
         }

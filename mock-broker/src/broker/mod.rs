@@ -17,6 +17,7 @@ mod offset_requests;
 mod pull;
 mod queue_locks;
 mod recall;
+mod replication;
 mod replies;
 mod send;
 mod send_back;
@@ -54,6 +55,8 @@ use durability::Durability;
 use groups::Groups;
 use held_pulls::{HeldPulls, SCAN_INTERVAL};
 use queue_locks::QueueLocks;
+use replication::Replication;
+pub(crate) use replication::{MasterAddresses, SlaveId};
 use sql_filters::SqlFilters;
 use topics::Topics;
 
@@ -93,6 +96,7 @@ pub(crate) struct Broker {
     held: HeldPulls,
     sql_filters: SqlFilters,
     durability: Durability,
+    replication: Replication,
     effects: Vec<Effect>,
     random: SmallRng,
     unique_ids: UniqueIdFactory,
@@ -152,6 +156,7 @@ impl Broker {
             held: HeldPulls::default(),
             sql_filters: SqlFilters::default(),
             durability: Durability::new(&settings),
+            replication: Replication::new(&settings),
             effects: Vec::new(),
             random: SmallRng::seed_from_u64(seed),
             unique_ids: UniqueIdFactory::new(store_host.ip(), std::process::id(), seed as i32, 0),
@@ -178,6 +183,9 @@ impl Broker {
 
     /// Acts on a request and says how it is answered. Messages that were put can be read after [`settle`](Self::settle).
     pub(crate) fn handle<'a>(&mut self, now: Now, peer: &Peer, command: &'a Command<'a>) -> Outcome<'a> {
+        if let Some(refused) = self.refuse_as_slave(command.code()) {
+            return refused;
+        }
         let outcome = match command.code() {
             RequestCode::SEND_MESSAGE_V2 | RequestCode::SEND_MESSAGE | RequestCode::SEND_BATCH_MESSAGE => {
                 self.send(now, peer, command)
@@ -264,12 +272,15 @@ impl Broker {
         let mut arrived = |arrival: Arrival<'_>| {
             held.message_arrived(&arrival);
         };
-        let delivered = self.store.deliver_scheduled(now.message_ms, &mut arrived);
-        let delivered = delivered.and_then(|_| self.store.deliver_timed(now.message_ms, &mut arrived));
-        if let Err(error) = delivered {
-            tracing::error!(%error, "delayed messages cannot be delivered yet");
+        // A slave gets what was delivered with the master's log.
+        if self.replication.writes() {
+            let delivered = self.store.deliver_scheduled(now.message_ms, &mut arrived);
+            let delivered = delivered.and_then(|_| self.store.deliver_timed(now.message_ms, &mut arrived));
+            if let Err(error) = delivered {
+                tracing::error!(%error, "delayed messages cannot be delivered yet");
+            }
         }
-        if self.next_transaction_check <= now.message_ms {
+        if self.next_transaction_check <= now.message_ms && !self.is_slave() {
             self.next_transaction_check = now.message_ms.saturating_add(self.settings.transaction_check_interval_ms());
             self.check_transactions(now);
         }
@@ -319,8 +330,9 @@ impl Broker {
 
     /// When [`tick`](Self::tick) has to be called next for the sake of message time, in milliseconds since 1970.
     pub(crate) fn next_delivery(&self, now: Now) -> Option<i64> {
-        let check = self.has_half_messages().then_some(self.next_transaction_check);
-        let delayed = self.store.next_delivery(now.message_ms);
+        let writes = self.replication.writes();
+        let check = (writes && self.has_half_messages()).then_some(self.next_transaction_check);
+        let delayed = self.store.next_delivery(now.message_ms).filter(|_| writes);
         let clean = self.store.is_cleaned().then_some(self.next_clean_ms);
         check.into_iter().chain(delayed).chain(clean).min()
     }
@@ -431,6 +443,7 @@ impl Broker {
         self.locks = QueueLocks::default();
         self.held = HeldPulls::default();
         self.durability = Durability::new(&self.settings);
+        self.replication = Replication::new(&self.settings);
         self.effects.clear();
     }
 
@@ -453,6 +466,7 @@ fn store_config(settings: &Settings) -> StoreConfig {
     let kept = settings.reserved_hours.or(config.retention.reserved_hours);
     config.retention = Retention { reserved_hours: kept, ..settings.retention.clone() };
     config.flush_sync = settings.flush_sync;
+    config.replicates_sync = settings.role == crate::settings::Role::SyncMaster;
     config.flush_least_pages = settings.flush_least_pages.unwrap_or(config.flush_least_pages);
     config.index_slots = settings.index_slots.unwrap_or(config.index_slots);
     config.index_entries = settings.index_entries.unwrap_or(config.index_entries);

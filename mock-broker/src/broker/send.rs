@@ -133,6 +133,7 @@ impl Broker {
             message.sys_flag = sys_flag::with_transaction(message.sys_flag, sys_flag::TRANSACTION_NONE);
         }
         let result = self.store.put(now.message_ms, &message);
+        self.forget_unless_waiting(seen.wait);
         let transaction_id = self
             .compatibility
             .send_answers_transaction_id()
@@ -200,6 +201,7 @@ impl Broker {
                     .iter()
                     .map(|(element, range)| BatchElement { properties: &stored[range.clone()], ..*element });
                 let result = self.store.put_batch(now.message_ms, &message, with_properties);
+                self.forget_unless_waiting(seen.wait);
                 result.map_err(|error| self.refused_by_store(&error))
             }
         };

@@ -117,6 +117,18 @@ impl Topics {
         self.table.get(topic)
     }
 
+    /// Becomes the table of another broker, unless it is that already.
+    pub(crate) fn take_over(&mut self, table: TopicConfigTable) {
+        if self.data_version == table.data_version {
+            return;
+        }
+        let changed = table.topic_config_table.iter().filter(|(name, config)| self.table.get(*name) != Some(*config));
+        self.unregistered.extend(changed.map(|(name, _)| name.clone()));
+        self.table = table.topic_config_table.into_iter().collect();
+        self.data_version = table.data_version;
+        self.save();
+    }
+
     /// Takes the topics that changed since the last call.
     pub(crate) fn take_unregistered(&mut self) -> Vec<TopicConfig> {
         let names = std::mem::take(&mut self.unregistered);

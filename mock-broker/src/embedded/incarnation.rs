@@ -13,6 +13,7 @@ use crate::broker::Broker;
 use crate::clock::Clock;
 use crate::name_server::BrokerIdentity;
 use crate::server::{self, Control, Ended, Listeners};
+use crate::settings::Role;
 
 pub(super) fn spawn(run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("rocketmq-mock-broker".to_owned()).spawn(run)
@@ -121,13 +122,13 @@ impl Incarnation {
                 }
                 None => broker.ip(),
             };
-            let listeners = Listeners::bind(name_server, broker)?;
+            let listeners = Listeners::bind(name_server, broker, builder.settings.role != Role::Alone)?;
             let (_, bound) = listeners.addresses()?;
             let store_host = SocketAddr::new(host, bound.port());
             let identity = BrokerIdentity {
                 cluster: builder.settings.cluster.clone(),
                 name: builder.settings.broker_name.clone(),
-                id: 0,
+                id: builder.settings.broker_id.unwrap_or(i64::from(builder.settings.role == Role::Slave)),
                 address: advertised.map_or(store_host.to_string(), |host| format!("{host}:{}", bound.port())),
                 ha_address: SocketAddr::new(host, bound.port().saturating_add(1)).to_string(),
             };

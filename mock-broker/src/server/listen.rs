@@ -1,4 +1,4 @@
-//! The ports: name server, broker, and the broker's second port, which Java clients of 4.4 send to.
+//! The ports: name server, broker, the broker's second port, which Java clients of 4.4 send to, and the one for slaves.
 
 use std::fmt;
 use std::io;
@@ -12,6 +12,9 @@ const BACKLOG: i32 = 1024;
 /// The second port is this much below the broker's.
 const SECOND_PORT_BELOW: u16 = 2;
 
+/// The port for slaves is this much above the broker's.
+const HA_PORT_ABOVE: u16 = 1;
+
 /// How often ports of the kernel's choice are tried until the one two below is free as well.
 const ATTEMPTS: usize = 200;
 
@@ -21,6 +24,8 @@ pub(crate) struct Listeners {
     pub(crate) name_server: TcpListener,
     pub(crate) broker: TcpListener,
     pub(crate) second: TcpListener,
+    /// For slaves, on a broker that takes part in replication.
+    pub(crate) ha: Option<TcpListener>,
 }
 
 /// A port that cannot be listened on.
@@ -46,17 +51,17 @@ impl std::error::Error for ListenError {
 
 impl Listeners {
     /// Listens for the name server and the broker. With port 0 the kernel chooses; for the broker it is asked again
-    /// until the port two below is free too.
+    /// until the port two below is free too, and for `with_ha` the one above.
     ///
     /// # Errors
     ///
     /// When an address cannot be listened on.
-    pub(crate) fn bind(name_server: SocketAddr, broker: SocketAddr) -> Result<Self, ListenError> {
+    pub(crate) fn bind(name_server: SocketAddr, broker: SocketAddr, with_ha: bool) -> Result<Self, ListenError> {
         let name_server = listen("name server", name_server)?;
         let mut attempt = 1;
         loop {
-            match bind_broker(broker) {
-                Ok((broker, second)) => return Ok(Listeners { name_server, broker, second }),
+            match bind_broker(broker, with_ha) {
+                Ok((broker, second, ha)) => return Ok(Listeners { name_server, broker, second, ha }),
                 Err(error) if broker.port() != 0 || attempt == ATTEMPTS => return Err(error),
                 Err(_) => attempt += 1,
             }
@@ -73,7 +78,9 @@ impl Listeners {
     }
 }
 
-fn bind_broker(address: SocketAddr) -> Result<(TcpListener, TcpListener), ListenError> {
+type BrokerListeners = (TcpListener, TcpListener, Option<TcpListener>);
+
+fn bind_broker(address: SocketAddr, with_ha: bool) -> Result<BrokerListeners, ListenError> {
     let broker = listen("broker", address)?;
     let what = "second port of the broker, two below the first";
     let bound = broker.local_addr().map_err(|source| ListenError { what: "broker", address, source })?;
@@ -81,7 +88,10 @@ fn bind_broker(address: SocketAddr) -> Result<(TcpListener, TcpListener), Listen
         let source = io::Error::new(io::ErrorKind::InvalidInput, "there is no such port");
         return Err(ListenError { what, address: bound, source });
     };
-    Ok((broker, listen(what, SocketAddr::new(bound.ip(), port))?))
+    let second = listen(what, SocketAddr::new(bound.ip(), port))?;
+    let above = SocketAddr::new(bound.ip(), bound.port().saturating_add(HA_PORT_ABOVE));
+    let ha = with_ha.then(|| listen("slaves of the broker, one port above the first", above)).transpose()?;
+    Ok((broker, second, ha))
 }
 
 fn listen(what: &'static str, address: SocketAddr) -> Result<TcpListener, ListenError> {
@@ -102,26 +112,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_port_is_two_below_the_first() {
+    fn the_other_ports_are_beside_the_first() {
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
         for _ in 0..20 {
-            let listeners = Listeners::bind(any, any).unwrap();
+            let listeners = Listeners::bind(any, any, true).unwrap();
             let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
             assert_eq!(port(&listeners.broker) - 2, port(&listeners.second));
+            assert_eq!(port(&listeners.broker) + 1, port(listeners.ha.as_ref().unwrap()));
         }
     }
 
     #[test]
     fn a_port_in_use_is_named() {
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-        let listeners = Listeners::bind(any, any).unwrap();
+        let listeners = Listeners::bind(any, any, true).unwrap();
         let taken = listeners.name_server.local_addr().unwrap();
-        let error = Listeners::bind(taken, any).unwrap_err().to_string();
+        let error = Listeners::bind(taken, any, false).unwrap_err().to_string();
         assert!(error.contains(&taken.to_string()) && error.contains("name server"), "{error}");
         let second = listeners.second.local_addr().unwrap();
         let above = SocketAddr::new(second.ip(), second.port() + 2);
         drop(listeners.broker);
-        let error = Listeners::bind(any, above).unwrap_err().to_string();
+        let error = Listeners::bind(any, above, false).unwrap_err().to_string();
         assert!(error.contains("second port"), "{error}");
     }
 }

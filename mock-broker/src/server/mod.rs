@@ -1,9 +1,11 @@
 //! Sockets and timers: one thread with a runtime of its own, on which everything of a broker happens.
 
 mod connection;
+mod ha;
 mod listen;
 mod outbox;
 mod registrar;
+mod replica;
 mod state;
 
 use std::cell::RefCell;
@@ -65,6 +67,8 @@ pub(crate) async fn serve(
     control: &mut mpsc::UnboundedReceiver<Control>,
     ready: impl FnOnce(),
 ) -> std::io::Result<(Broker, Clock, Ended)> {
+    let ha = listeners.ha.map(TcpListener::from_std).transpose()?;
+    let is_slave = broker.is_slave();
     let listeners = [
         (TcpListener::from_std(listeners.name_server)?, Port::NameServer),
         (TcpListener::from_std(listeners.broker)?, Port::Broker),
@@ -89,6 +93,13 @@ pub(crate) async fn serve(
         }
     };
     tasks.run_until(limited(attempted)).await;
+    if let Some(listener) = ha {
+        tasks.spawn_local(ha::accept(Rc::clone(&state), listener));
+    }
+    if is_slave {
+        tasks.spawn_local(replica::follow_log(Rc::clone(&state)));
+        tasks.spawn_local(replica::follow_settings(Rc::clone(&state)));
+    }
     ready();
     let ended = tasks.run_until(obey(&state, control)).await;
     let left = async {

@@ -1,5 +1,6 @@
 //! Keeps the broker registered at name servers of other processes, Apache's among them.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
@@ -7,10 +8,10 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use rocketmq_wire::frame::{DEFAULT_MAX_FRAME_LENGTH, FrameLayout, PREFIX_LENGTH};
-use rocketmq_wire::header::{Head, Header, SerializeType, encode};
+use rocketmq_wire::header::{DecodeFields, Head, Header, SerializeType, encode};
 use rocketmq_wire::model::{RegisterBrokerBody, TopicConfig, TopicConfigTable};
 use rocketmq_wire::request::Request;
-use rocketmq_wire::request::registration::{RegisterBrokerRequest, UnregisterBrokerRequest};
+use rocketmq_wire::request::registration::{RegisterBrokerRequest, RegisterBrokerResponse, UnregisterBrokerRequest};
 use rocketmq_wire::{LanguageCode, ResponseCode, Version};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -18,6 +19,7 @@ use tokio::sync::Notify;
 
 use super::rest;
 use super::state::State;
+use crate::broker::MasterAddresses;
 use crate::name_server::BrokerIdentity;
 
 /// How often the broker registers though nothing changed (`registerNameServerPeriod`).
@@ -81,7 +83,8 @@ impl Registrar {
         self.topics.borrow_mut().clear();
         let (identity, table) = state.borrow().registration();
         connection.register(&identity, table).await?;
-        connection.answer().await?;
+        let master = connection.answer().await?;
+        state.borrow_mut().broker_mut().master_found(master);
         tracing::info!(name_server = self.address, "registered");
         self.attempted.notify_one();
         loop {
@@ -93,7 +96,7 @@ impl Registrar {
                 () = self.changed.notified() => {
                     if self.leaving.get() {
                         connection.unregister(&identity).await?;
-                        return connection.answer().await;
+                        return connection.answer().await.map(drop);
                     }
                     let changed = self.topics.take();
                     if !changed.is_empty() {
@@ -103,7 +106,10 @@ impl Registrar {
                         connection.register(&identity, table).await?;
                     }
                 }
-                answered = connection.answer() => answered?,
+                answered = connection.answer() => {
+                    let master = answered?;
+                    state.borrow_mut().broker_mut().master_found(master);
+                }
             }
         }
     }
@@ -167,8 +173,8 @@ impl Connection {
         self.stream.write_all(&frame).await
     }
 
-    /// Waits for the next answer and logs what went wrong. Dropping it loses no bytes.
-    async fn answer(&mut self) -> io::Result<()> {
+    /// Waits for the next answer and logs what went wrong. Dropping it loses no bytes. A slave is told its master.
+    async fn answer(&mut self) -> io::Result<MasterAddresses> {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         loop {
             let layout = FrameLayout::peek(&self.received, DEFAULT_MAX_FRAME_LENGTH).map_err(invalid)?;
@@ -179,8 +185,13 @@ impl Connection {
                     let (code, remark) = (header.head.code, header.head.remark.as_deref());
                     tracing::warn!(code, remark, "a name server refused a registration");
                 }
+                let told = RegisterBrokerResponse::decode_fields(header.fields).map_err(invalid)?;
+                let filled =
+                    |address: Option<Cow<'_, str>>| address.filter(|address| !address.is_empty()).map(Cow::into_owned);
+                let master =
+                    MasterAddresses { ha: filled(told.ha_server_address), broker: filled(told.master_address) };
                 self.received.advance(layout.frame_length);
-                return Ok(());
+                return Ok(master);
             }
             self.stream.readable().await?;
             match self.stream.try_read_buf(&mut self.received) {

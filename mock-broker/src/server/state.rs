@@ -12,16 +12,17 @@ use rocketmq_wire::frame::{DEFAULT_MAX_FRAME_LENGTH, FrameLayout, PREFIX_LENGTH}
 use rocketmq_wire::header::Header;
 use rocketmq_wire::model::TopicConfigTable;
 use rocketmq_wire::request::group::NotifyConsumerIdsChangedRequest;
-use rocketmq_wire::{DecodeError, Version};
+use rocketmq_wire::{DecodeError, RequestCode, Version};
 use tokio::sync::Notify;
 
 use super::outbox::Outbox;
 use super::registrar::Registrar;
-use crate::broker::Broker;
+use crate::broker::{Broker, SlaveId};
 use crate::clock::Clock;
 use crate::compatibility::Compatibility;
 use crate::name_server::{BrokerIdentity, Lifetime, NameServer};
 use crate::reply::{Command, ConnectionId, Effect, Outcome, Peer, encode_push};
+use crate::store::PutError;
 
 /// A connection without traffic is closed after this.
 const IDLE_LIMIT: Duration = Duration::from_secs(120);
@@ -66,6 +67,8 @@ pub(crate) struct State {
     pub(super) timer: Rc<Notify>,
     /// Signalled by the store's second thread when it has flushed what sends wait for.
     pub(super) flushed: Arc<Notify>,
+    /// Signalled when the log has grown and slaves are connected.
+    pub(super) log_grown: Rc<Notify>,
 }
 
 impl State {
@@ -83,6 +86,7 @@ impl State {
         let signal = Arc::clone(&flushed);
         broker.wake_with(move || signal.notify_one());
         State {
+            log_grown: Rc::new(Notify::new()),
             flushed,
             compatibility,
             clock,
@@ -173,6 +177,7 @@ impl State {
         }
         buffer.advance(served);
         self.broker.settle(now);
+        self.tell_slaves();
         self.apply_effects();
         if self.broker.take_timers_changed() {
             self.timer.notify_one();
@@ -255,6 +260,7 @@ impl State {
         if self.broker.has_unregistered_topics() {
             self.register_topics();
         }
+        self.tell_slaves();
         self.apply_effects();
         if self.next_idle_scan <= now.session {
             self.next_idle_scan = now.session + IDLE_SCAN_INTERVAL;
@@ -270,6 +276,55 @@ impl State {
         let session = self.clock.until_session(self.broker.next_session_event().min(self.next_idle_scan));
         let message = self.broker.next_delivery(now).and_then(|due| self.clock.until_message(due));
         message.map_or(session, |message| session.min(message))
+    }
+
+    #[inline]
+    fn tell_slaves(&self) {
+        if self.broker.has_slaves() {
+            self.log_grown.notify_waiters();
+        }
+    }
+
+    /// Notes how far a slave has come.
+    ///
+    /// # Errors
+    ///
+    /// As [`Broker::slave_has`].
+    pub(super) fn slave_has(&mut self, id: SlaveId, offset: i64) -> Result<(), String> {
+        let now = self.clock.now();
+        self.broker.slave_has(now, id, offset)?;
+        self.apply_effects();
+        Ok(())
+    }
+
+    /// Appends bytes of the master's log.
+    ///
+    /// # Errors
+    ///
+    /// As [`Broker::append_replicated`].
+    pub(super) fn append_replicated(&mut self, offset: u64, bytes: &[u8]) -> Result<u64, PutError> {
+        let now = self.clock.now();
+        let appended = self.broker.append_replicated(now, offset, bytes);
+        self.tell_slaves();
+        self.apply_effects();
+        appended
+    }
+
+    /// Takes over what the master answered to a request for its settings.
+    ///
+    /// # Errors
+    ///
+    /// When the answer cannot be read.
+    pub(super) fn take_over(&mut self, code: RequestCode, body: &[u8]) -> Result<(), DecodeError> {
+        let now = self.clock.now();
+        self.broker.take_over(now, code, body)?;
+        self.register_topics();
+        Ok(())
+    }
+
+    /// The broker, to be changed.
+    pub(super) fn broker_mut(&mut self) -> &mut Broker {
+        &mut self.broker
     }
 
     /// Answers the sends that waited for what has reached the disk now.

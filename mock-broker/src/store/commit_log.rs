@@ -31,6 +31,11 @@ impl CommitLog {
         self.files.end()
     }
 
+    /// Returns the size of each file in bytes.
+    pub(super) fn file_size(&self) -> u64 {
+        self.files.file_size() as u64
+    }
+
     /// Returns the size of the largest record that fits a file beside its filler.
     pub(super) fn largest_record(&self) -> usize {
         self.files.file_size() - END_OF_FILE_SIZE

@@ -15,7 +15,7 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    pub(super) fn new(what: impl Into<String>) -> Self {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
         StoreError { what: what.into(), path: None, source: None }
     }
 

@@ -430,6 +430,25 @@ impl Store {
         self.timers.as_mut().map_or(Ok(()), |timers| timers.save(now))
     }
 
+    /// Returns the size of the log's files in bytes.
+    pub fn commit_log_file_size(&self) -> u64 {
+        self.log.file_size()
+    }
+
+    /// Takes over how far another store has delivered delayed messages, from the text of its `delayOffset.json`, and
+    /// saves it. `now` is in milliseconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// When the text cannot be read.
+    pub fn take_over_delivery_progress(&mut self, now: i64, text: &[u8]) -> Result<(), rocketmq_wire::DecodeError> {
+        self.schedule.take_over(delay_offsets::parse(&String::from_utf8_lossy(text))?);
+        if let Err(error) = self.save_delivery_progress(now) {
+            tracing::error!(%error, "the progress of delayed messages could not be saved");
+        }
+        Ok(())
+    }
+
     /// Returns how far each level of delayed messages was delivered: the next queue offset of level 1, 2, ..
     pub fn delivery_progress(&self) -> &[u64] {
         self.schedule.offsets()

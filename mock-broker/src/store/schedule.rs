@@ -148,6 +148,13 @@ impl Schedule {
         &self.offsets
     }
 
+    /// Replaces the offsets by those of another store.
+    pub(super) fn take_over(&mut self, mut offsets: Vec<u64>) {
+        offsets.resize(self.levels.delays.len(), 0);
+        self.changed |= self.offsets != offsets;
+        self.offsets = offsets;
+    }
+
     /// Returns whether the offsets changed since the last call.
     pub(super) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)

@@ -4,6 +4,7 @@ mod durability;
 mod members;
 mod offsets;
 mod pulls;
+mod replication;
 mod replies;
 mod retries;
 mod sends;
