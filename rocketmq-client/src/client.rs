@@ -13,6 +13,7 @@ use rocketmq_wire::request::group::NotifyConsumerIdsChangedRequest;
 use rocketmq_wire::{LanguageCode, RequestCode, ResponseCode};
 use tokio::sync::mpsc;
 
+use crate::admin::Admin;
 use crate::cluster::{self, Cluster, Groups, Identity, Replies, TransactionChecks};
 use crate::config::{Config, NameServers, instance_of, parse_name_servers};
 use crate::consumer::PushConsumerBuilder;
@@ -94,6 +95,11 @@ impl Client {
     /// subscribe to.
     pub fn push_consumer(&self, group: impl Into<String>) -> PushConsumerBuilder {
         PushConsumerBuilder::new(self.cluster.clone(), group.into())
+    }
+
+    /// Administers the cluster: topics, groups, offsets, messages, brokers.
+    pub fn admin(&self) -> Admin {
+        Admin::new(self.cluster.clone())
     }
 
     /// What names this client at brokers: `address@process#number`, or `address@instance` with an instance name.

@@ -25,6 +25,7 @@
 //!   [`Producer::request`] awaits a consumer's reply.
 //! * [`TransactionProducer`] sends messages that are delivered only when a local transaction has succeeded.
 //! * [`PushConsumer`] hands messages to an async function, and has those delivered again that it could not handle.
+//! * [`Admin`] makes, lists and deletes topics and groups, moves offsets, finds messages, and tells how brokers are.
 //! * [`Error`] is the one error type: [`Error::kind`] for programs, its text for people, [`Error::outcome`] for whether
 //!   the message may be stored all the same.
 //!
@@ -40,6 +41,7 @@
 //! `zlib`, `lz4` and `zstd` read and write bodies compressed in these ways; `tls` encrypts connections. All are on by
 //! default.
 
+pub mod admin;
 pub mod backoff;
 pub mod client;
 mod cluster;
@@ -57,6 +59,7 @@ mod scripted;
 mod trace_topic;
 pub mod transport;
 
+pub use admin::Admin;
 pub use client::{Client, ClientBuilder};
 pub use config::NameServers;
 pub use consumer::{

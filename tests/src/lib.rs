@@ -4,6 +4,7 @@
 //! programs driven over pipes ([`foreign`]). The tests themselves are in `tests/`.
 
 pub mod access;
+pub mod administration;
 pub mod apache;
 pub mod cache;
 pub mod certificates;

@@ -16,3 +16,8 @@ scenarios! { java_to_ours: SERVER, java(), ours(); bodies, unicode_properties }
 scenarios! { ours_to_go: SERVER, ours(), go(); bodies, unicode_properties }
 // The harness judged by itself: what fails here is no fault of ours.
 scenarios! { go_to_java: SERVER, go(), java(); tags_filter, fails_twice_then_succeeds, unicode_properties }
+
+#[test]
+fn our_admin() {
+    rocketmq_tests::administration::run(rocketmq_tests::administration::our_admin(&SERVER));
+}

@@ -25,3 +25,8 @@ producing! {
     java_replies_to_our_requests, we_reply_to_java, traces_are_read_by_apaches_tool,
     lingering_sends_arrive_where_receipts_say,
 }
+
+#[test]
+fn our_admin() {
+    rocketmq_tests::administration::run(rocketmq_tests::administration::our_admin(&SERVER));
+}

@@ -15,7 +15,7 @@ use rocketmq_wire::request::admin::{
 };
 
 use super::topics::time;
-use super::{Admin, ask, call, queue, sorted};
+use super::{Admin, ask, call, sorted};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::MessageQueue;
 
@@ -181,7 +181,8 @@ impl Admin {
                 let group = settings.group().escape_debug();
                 Error::new(ErrorKind::InvalidArgument, format!("the group `{group}` is not valid: {error}"))
             })?;
-            let text = serde_json::to_vec(&settings.config).map_err(|error| {
+            let config = SubscriptionGroupConfig { group_name: self.wrap(settings.group()), ..settings.config.clone() };
+            let text = serde_json::to_vec(&config).map_err(|error| {
                 Error::new(ErrorKind::InvalidArgument, "the group cannot be written as JSON").with_source(error)
             })?;
             let body = &bytes::Bytes::from(text);
@@ -201,9 +202,9 @@ impl Admin {
     /// When a broker does not answer.
     pub async fn groups(&self) -> Result<Vec<String>> {
         let tables = self.group_tables().await.map_err(|error| error.with_operation("list groups"))?;
-        let groups = tables.into_iter().flat_map(|(_, table)| table.subscription_group_table.into_keys());
-        let of_users: std::collections::BTreeSet<_> =
-            groups.filter(|group| !PREDEFINED.contains(&group.as_str())).collect();
+        let groups = tables.iter().flat_map(|(_, table)| table.subscription_group_table.keys());
+        let of_users = groups.filter(|group| !PREDEFINED.contains(&group.as_str()));
+        let of_users: std::collections::BTreeSet<_> = of_users.filter_map(|group| self.own(group)).collect();
         Ok(of_users.into_iter().collect())
     }
 
@@ -215,7 +216,9 @@ impl Admin {
     pub async fn group(&self, group: &str) -> Result<BTreeMap<String, GroupSettings>> {
         let tables = self.group_tables().await.map_err(|error| error.with_operation("read a group"))?;
         let of_broker = |(broker, mut table): (String, SubscriptionGroupTable)| {
-            Some((broker, GroupSettings { config: table.subscription_group_table.remove(group)? }))
+            let found = table.subscription_group_table.remove(&self.wrap(group))?;
+            let config = SubscriptionGroupConfig { group_name: group.to_owned(), ..found };
+            Some((broker, GroupSettings { config }))
         };
         Ok(tables.into_iter().filter_map(of_broker).collect())
     }
@@ -278,7 +281,10 @@ impl Admin {
         for online in found.into_iter().flatten() {
             members.extend(online.connection_set.into_iter().map(member));
             let subscriptions = online.subscription_table.into_iter();
-            all.subscriptions.extend(subscriptions.map(|(topic, data)| (topic, data.sub_string)));
+            all.subscriptions.extend(
+                subscriptions
+                    .map(|(topic, data)| (self.cluster.namespace().unwrap(&topic).into_owned(), data.sub_string)),
+            );
             all.broadcasting |= online.message_model == rocketmq_wire::model::model::BROADCASTING;
         }
         all.members = members.into_values().collect();
@@ -297,7 +303,8 @@ impl Admin {
             let masters = self.masters(deadline).await?;
             let request = &request;
             self.at_all(&masters, |master| async move {
-                let online = ask::<_, ProducerConnection>(&master.peer, request, "producers of a group", deadline).await;
+                let online =
+                    ask::<_, ProducerConnection>(&master.peer, request, "producers of a group", deadline).await;
                 or_nobody(online, ResponseCode::SYSTEM_ERROR)
             })
             .await
@@ -327,7 +334,7 @@ impl Admin {
         let stats = read.await.map_err(|error: Error| error.with_operation("read the progress of a group"))?;
         let consumed_per_second = stats.iter().map(|stats| stats.consume_tps).sum();
         let table = stats.into_iter().flat_map(|stats| stats.offset_table);
-        let table = sorted(table.map(|(ObjectKey(wire), progress)| (queue(&wire), progress)));
+        let table = sorted(table.map(|(ObjectKey(wire), progress)| (self.queue(&wire), progress)));
         let queues = table.into_iter().map(|(queue, progress)| QueueProgress {
             queue,
             committed: progress.consumer_offset,

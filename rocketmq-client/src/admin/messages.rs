@@ -48,7 +48,8 @@ impl Admin {
             let found = self.query(topic, id, true, MOST_MESSAGES, deadline).await?;
             let mut with_id = found.into_iter().filter(|message| message.message_id() == id);
             with_id.next().ok_or_else(|| {
-                let message = format!("no broker of the topic `{topic}` has a message with the id `{}`", id.escape_debug());
+                let message =
+                    format!("no broker of the topic `{topic}` has a message with the id `{}`", id.escape_debug());
                 Error::new(ErrorKind::NotFound, message)
             })
         };
@@ -93,7 +94,7 @@ impl Admin {
             async move {
                 let answer = master.peer.call(request, &Bytes::new(), deadline).await?;
                 match answer.code() {
-                    ResponseCode::SUCCESS => messages(&answer, &master.name),
+                    ResponseCode::SUCCESS => self.messages(&answer, &master.name),
                     ResponseCode::QUERY_NOT_FOUND => Ok(Vec::new()),
                     _ => Err(answer.error()),
                 }
@@ -143,20 +144,22 @@ impl Admin {
             error
         })?;
         let none = || Error::new(ErrorKind::NotFound, "the broker answered without a message");
-        messages(&answer, &broker.name)?.into_iter().next().ok_or_else(none)
+        self.messages(&answer, &broker.name)?.into_iter().next().ok_or_else(none)
     }
-}
 
-/// Reads the messages of an answer.
-fn messages(answer: &Response, broker: &Arc<str>) -> Result<Vec<MessageView>> {
-    let read = |stored: std::result::Result<StoredMessage, rocketmq_wire::DecodeError>| {
-        let stored = stored.map_err(|error| answer.malformed(error))?;
-        let queue = MessageQueue::new(stored.topic(), Arc::clone(broker), stored.queue_id());
-        // Of a message that came again, the topic that it was sent to is told.
-        let is_own_retry_topic = names::is_retry_topic(stored.topic());
-        let mut message = MessageView::new(stored, Arc::new(Origin { queue, is_own_retry_topic }));
-        message.inflate(MAX_BODY_BYTES)?;
-        Ok(message)
-    };
-    StoredMessage::records(answer.body().clone()).map(read).collect()
+    /// Reads the messages of an answer.
+    fn messages(&self, answer: &Response, broker: &Arc<str>) -> Result<Vec<MessageView>> {
+        let namespace = self.cluster.namespace();
+        let read = |stored: std::result::Result<StoredMessage, rocketmq_wire::DecodeError>| {
+            let stored = stored.map_err(|error| answer.malformed(error))?;
+            let queue = MessageQueue::new(&*namespace.unwrap(stored.topic()), Arc::clone(broker), stored.queue_id());
+            // Of a message that came again, the topic that it was sent to is told.
+            let is_retry_topic = names::is_retry_topic(stored.topic());
+            let origin = Origin::new(queue, is_retry_topic, namespace.clone());
+            let mut message = MessageView::new(stored, Arc::new(origin));
+            message.inflate(MAX_BODY_BYTES)?;
+            Ok(message)
+        };
+        StoredMessage::records(answer.body().clone()).map(read).collect()
+    }
 }

@@ -4,7 +4,6 @@
 //! cached: every call asks anew, which brokers there are included.
 
 mod cluster;
-mod dead_letters;
 mod groups;
 mod messages;
 mod offsets;
@@ -30,7 +29,6 @@ use crate::message::MessageQueue;
 use crate::remoting::{Peer, Response};
 
 pub use cluster::{BrokerInfo, BrokerStatus};
-pub use dead_letters::{DeadLetterReplay, DeadLetters, ReplayProgress};
 pub use groups::{GroupMember, GroupMembers, GroupProgress, GroupSettings, QueueProgress};
 pub use offsets::OffsetTarget;
 pub use topics::{QueueRange, TopicSettings};
@@ -45,15 +43,12 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// Dropping the future of an operation gives up the answers, not what brokers are doing.
 ///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let broker = rocketmq_mock_broker::MockBroker::start().await?;
-/// let client = rocketmq_native::Client::builder(broker.name_server()).connect().await?;
+/// ```no_run
+/// # async fn example(client: rocketmq_native::Client) -> Result<(), rocketmq_native::Error> {
 /// let admin = client.admin();
 /// admin.create_topic("orders", 8).await?;
-/// assert_eq!(admin.topics().await?, ["orders"]);
-/// assert_eq!(admin.progress("billing").await?.lag(), 0);
+/// println!("{:?}", admin.topics().await?);
+/// println!("billing is {} messages behind", admin.progress("billing").await?.lag());
 /// # Ok(())
 /// # }
 /// ```
@@ -111,7 +106,8 @@ impl Admin {
             })
             .collect();
         if masters.is_empty() {
-            let message = "the name server knows no broker that is a master: check that brokers run and register with it";
+            let message =
+                "the name server knows no broker that is a master: check that brokers run and register with it";
             return Err(Error::new(ErrorKind::NoRoute, message));
         }
         Ok(masters)
@@ -131,6 +127,24 @@ impl Admin {
             Some(Master { name: Arc::clone(&broker.name), peer })
         };
         Ok(route.brokers().filter_map(master).collect())
+    }
+
+    /// A name of a topic or group as the body of a request has to have it.
+    fn wrap(&self, name: &str) -> String {
+        self.cluster.namespace().wrap(name).into_owned()
+    }
+
+    /// A name of a topic or group from the body of an answer as users know it; none if it is not in the client's namespace.
+    fn own(&self, name: &str) -> Option<String> {
+        let namespace = self.cluster.namespace();
+        let plain = namespace.unwrap(name);
+        (namespace.is_none() || *plain != *name).then(|| plain.into_owned())
+    }
+
+    /// A queue as users see it.
+    fn queue(&self, wire: &rocketmq_wire::model::MessageQueue) -> MessageQueue {
+        let topic = self.cluster.namespace().unwrap(&wire.topic);
+        MessageQueue::new(&*topic, wire.broker_name.as_str(), wire.queue_id)
     }
 
     /// Does something at all masters at once; the first failure counts.
@@ -160,11 +174,6 @@ async fn ask<R: Request, T: DeserializeOwned>(
     deadline: Instant,
 ) -> Result<T> {
     body(&call(peer, request, deadline).await?, what)
-}
-
-/// A queue as users see it.
-fn queue(wire: &rocketmq_wire::model::MessageQueue) -> MessageQueue {
-    MessageQueue::new(wire.topic.as_str(), wire.broker_name.as_str(), wire.queue_id)
 }
 
 /// Tables by queue, in the order of topic, broker and number.

@@ -7,7 +7,7 @@ use rocketmq_wire::fastjson::ObjectKey;
 use rocketmq_wire::model::{QueueOffsets, TopicStats};
 use rocketmq_wire::request::admin::{CloneOffsetRequest, ResetOffsetRequest, TopicStatsRequest};
 
-use super::{Admin, Master, ask, call, queue, sorted};
+use super::{Admin, Master, ask, call, sorted};
 use crate::cluster::consume;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::MessageQueue;
@@ -82,9 +82,11 @@ impl Admin {
         match ask::<_, QueueOffsets>(&master.peer, &request, "offsets that were set", deadline).await {
             Ok(offsets) => {
                 let table = offsets.offset_table.into_iter();
-                Ok(table.map(|(ObjectKey(wire), offset)| (queue(&wire), offset)).collect())
+                Ok(table.map(|(ObjectKey(wire), offset)| (self.queue(&wire), offset)).collect())
             }
-            Err(error) if has_no_members(&error) => self.reset_one_by_one(&master, group, topic, target, deadline).await,
+            Err(error) if has_no_members(&error) => {
+                self.reset_one_by_one(&master, group, topic, target, deadline).await
+            }
             Err(error) => Err(error),
         }
     }
@@ -102,7 +104,7 @@ impl Admin {
         let stats: TopicStats = ask(&master.peer, &request, "offsets of a topic", deadline).await?;
         let mut offsets = Vec::new();
         for (ObjectKey(wire), bounds) in stats.offset_table {
-            let queue = queue(&wire);
+            let queue = self.queue(&wire);
             let offset = match target {
                 OffsetTarget::Begin => bounds.min_offset,
                 OffsetTarget::End => bounds.max_offset,
@@ -146,8 +148,9 @@ impl Admin {
     pub async fn copy_offsets(&self, from: &str, to: &str, topic: Option<&str>) -> Result<()> {
         let deadline = self.deadline();
         let request = CloneOffsetRequest {
-            source_group: from.into(),
-            target_group: to.into(),
+            // No field of these names is known to those who translate headers.
+            source_group: self.wrap(from).into(),
+            target_group: self.wrap(to).into(),
             topic: topic.map(Into::into),
             offline: Some(true),
         };

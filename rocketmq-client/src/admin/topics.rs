@@ -13,7 +13,7 @@ use rocketmq_wire::request::name_server::DeleteTopicInNameServerRequest;
 use rocketmq_wire::request::route::TopicListRequest;
 use rocketmq_wire::{ResponseCode, fastjson::ObjectKey};
 
-use super::{Admin, ask, body, call, queue, sorted};
+use super::{Admin, ask, body, call, sorted};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::MessageQueue;
 
@@ -212,7 +212,7 @@ impl Admin {
         Ok(topics)
     }
 
-    /// Lists all topics that name servers know, in alphabetical order.
+    /// Lists all topics that name servers know, in alphabetical order; of a client with a namespace, those in it.
     ///
     /// # Errors
     ///
@@ -221,7 +221,8 @@ impl Admin {
         let name_servers = self.cluster.routes().name_servers();
         let answer = name_servers.ask(&TopicListRequest, &[ResponseCode::SUCCESS], self.deadline()).await;
         let list: Result<TopicList> = answer.and_then(|answer| body(&answer, "topics"));
-        let mut topics = list.map_err(|error| error.with_operation("list topics"))?.topic_list;
+        let list = list.map_err(|error| error.with_operation("list topics"))?.topic_list;
+        let mut topics: Vec<String> = list.iter().filter_map(|topic| self.own(topic)).collect();
         topics.sort_unstable();
         topics.dedup();
         Ok(topics)
@@ -240,12 +241,18 @@ impl Admin {
                 // Brokers before 5.0 tell of all topics at once only.
                 let mut table: TopicConfigTable =
                     ask(&master.peer, &AllTopicConfigRequest, "topics of a broker", deadline).await?;
-                Ok((master.name.to_string(), table.topic_config_table.remove(topic)))
+                Ok((master.name.to_string(), table.topic_config_table.remove(&self.wrap(topic))))
             })
             .await
         };
         let found = read.await.map_err(|error: Error| error.with_operation("read a topic"))?;
-        Ok(found.into_iter().filter_map(|(name, config)| Some((name, TopicSettings { config: config? }))).collect())
+        Ok(found
+            .into_iter()
+            .filter_map(|(name, config)| {
+                let config = TopicConfig { topic_name: topic.to_owned(), ..config? };
+                Some((name, TopicSettings { config }))
+            })
+            .collect())
     }
 
     /// Deletes a topic with its messages, and the offsets of all groups in it. Nothing to do if it does not exist.
@@ -295,7 +302,7 @@ impl Admin {
         };
         let stats = read.await.map_err(|error: Error| error.with_operation("read the offsets of a topic"))?;
         let table = stats.into_iter().flat_map(|stats| stats.offset_table);
-        let table = sorted(table.map(|(ObjectKey(wire), bounds)| (queue(&wire), bounds)));
+        let table = sorted(table.map(|(ObjectKey(wire), bounds)| (self.queue(&wire), bounds)));
         let range = |(queue, bounds): (MessageQueue, rocketmq_wire::model::QueueBounds)| QueueRange {
             queue,
             begin: bounds.min_offset,
@@ -317,13 +324,15 @@ impl Admin {
             let masters = self.masters_of(topic, deadline).await?;
             let request = &request;
             self.at_all(&masters, |master| async move {
-                let list: rocketmq_wire::model::GroupList = ask(&master.peer, request, "groups of a topic", deadline).await?;
+                let list: rocketmq_wire::model::GroupList =
+                    ask(&master.peer, request, "groups of a topic", deadline).await?;
                 Ok(list.group_list)
             })
             .await
         };
         let lists = read.await.map_err(|error: Error| error.with_operation("list the groups of a topic"))?;
-        let groups: std::collections::BTreeSet<_> = lists.into_iter().flatten().collect();
+        let groups: std::collections::BTreeSet<_> =
+            lists.iter().flatten().filter_map(|group| self.own(group)).collect();
         Ok(groups.into_iter().collect())
     }
 }

@@ -47,6 +47,11 @@ impl NameServers {
         &self.addresses[self.first.load(Ordering::Relaxed)]
     }
 
+    /// The addresses of all.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.addresses.iter()
+    }
+
     /// The route of a topic; `None` when the name servers do not know the topic.
     pub(crate) async fn route(&self, topic: &Arc<str>, deadline: Instant) -> Result<Option<Route>> {
         let request = TopicRouteRequest { topic: Cow::Borrowed(topic), accept_standard_json_only: None };
@@ -59,7 +64,12 @@ impl NameServers {
     }
 
     /// The first answer with one of the `conclusive` codes.
-    async fn ask<R: Request>(&self, request: &R, conclusive: &[ResponseCode], deadline: Instant) -> Result<Response> {
+    pub(crate) async fn ask<R: Request>(
+        &self,
+        request: &R,
+        conclusive: &[ResponseCode],
+        deadline: Instant,
+    ) -> Result<Response> {
         let body = Bytes::new();
         let call = |index: usize| {
             let peer = self.pool.peer(&self.addresses[index]);

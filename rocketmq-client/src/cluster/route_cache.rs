@@ -132,7 +132,8 @@ impl RouteCache {
         }))
     }
 
-    pub(super) fn name_servers(&self) -> &NameServers {
+    /// The name servers.
+    pub(crate) fn name_servers(&self) -> &NameServers {
         &self.0.name_servers
     }
 

@@ -49,6 +49,7 @@ pub use explain::{Explanation, Paused, QueueExplanation, TopicExplanation, Troub
 pub use group::ConsumerStats;
 pub use handler::{BatchHandlerResult, BatchResult, ConsumeResult, HandlerResult};
 pub use message_view::MessageView;
+pub(crate) use message_view::Origin;
 pub use offset_store::OffsetStore;
 pub use push::{PushConsumer, Unfinished, UnfinishedQueue};
 pub use rebalance::QueueChange;
