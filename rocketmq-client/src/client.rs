@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use crate::admin::Admin;
 use crate::cluster::{self, Cluster, Groups, Identity, Replies, TransactionChecks};
 use crate::config::{Config, NameServers, instance_of, parse_name_servers};
-use crate::consumer::PushConsumerBuilder;
+use crate::consumer::{PullConsumerBuilder, PushConsumerBuilder, QueueReader};
 use crate::credentials::CredentialsProvider;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
@@ -95,6 +95,17 @@ impl Client {
     /// subscribe to.
     pub fn push_consumer(&self, group: impl Into<String>) -> PushConsumerBuilder {
         PushConsumerBuilder::new(self.cluster.clone(), group.into())
+    }
+
+    /// Begins a pull consumer that belongs to a group: it is asked for messages, of topics that the members of the group
+    /// share or of queues that it is given.
+    pub fn pull_consumer(&self, group: impl Into<String>) -> PullConsumerBuilder {
+        PullConsumerBuilder::new(self.cluster.clone(), group.into())
+    }
+
+    /// Reads queues by offset, in the name of a group.
+    pub fn queue_reader(&self, group: impl Into<String>) -> QueueReader {
+        QueueReader::new(self.cluster.clone(), group.into())
     }
 
     /// Administers the cluster: topics, groups, offsets, messages, brokers.

@@ -25,6 +25,8 @@
 //!   [`Producer::request`] awaits a consumer's reply.
 //! * [`TransactionProducer`] sends messages that are delivered only when a local transaction has succeeded.
 //! * [`PushConsumer`] hands messages to an async function, and has those delivered again that it could not handle.
+//! * [`PullConsumer`] is asked for messages, of its share of the queues or of those it is given; [`QueueReader`] reads any
+//!   queue from any offset.
 //! * [`Admin`] makes, lists and deletes topics and groups, moves offsets, finds messages, and tells how brokers are.
 //! * [`Error`] is the one error type: [`Error::kind`] for programs, its text for people, [`Error::outcome`] for whether
 //!   the message may be stored all the same.
@@ -63,7 +65,8 @@ pub use admin::Admin;
 pub use client::{Client, ClientBuilder};
 pub use config::NameServers;
 pub use consumer::{
-    ConsumeFrom, ConsumeResult, ConsumerStats, FilterExpression, MessageView, PushConsumer, PushConsumerBuilder,
+    ConsumeFrom, ConsumeResult, ConsumerStats, FilterExpression, MessageView, PullConsumer, PullConsumerBuilder,
+    PullResult, PushConsumer, PushConsumerBuilder, QueueReader,
 };
 pub use credentials::{ChangeableCredentials, Credentials, CredentialsProvider};
 pub use error::{Error, ErrorKind, Outcome, Result};

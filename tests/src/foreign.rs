@@ -49,9 +49,17 @@ impl Driver {
         let directory = cache::run_directory(&format!("java-{version}"));
         std::fs::write(directory.join("logback.xml"), "<configuration><root level=\"OFF\"/></configuration>")
             .expect("the folder was just made");
+        // The administrator's tools of 4.x do not start without it.
+        std::fs::create_dir(directory.join("conf"))
+            .and_then(|()| {
+                let silent = "<configuration><root level=\"OFF\"/></configuration>";
+                std::fs::write(directory.join("conf/logback_tools.xml"), silent)
+            })
+            .expect("the folder was just made");
         let mut command = java_command(version, headers);
         command
             .arg("-XX:TieredStopAtLevel=1")
+            .arg(format!("-Drocketmq.home.dir={}", directory.display()))
             .arg(format!("-Duser.home={}", directory.display()))
             .arg("interop.Driver");
         Self::start(&format!("Java client {version} ({headers:?})"), &mut command, &directory.join("driver.log"))

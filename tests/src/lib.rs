@@ -16,6 +16,7 @@ pub mod party;
 pub mod process;
 pub mod producing;
 pub mod proxy;
+pub mod pulling;
 pub mod raw;
 pub mod scenario;
 pub mod server;

@@ -30,3 +30,16 @@ producing! {
 fn our_admin() {
     rocketmq_tests::administration::run(rocketmq_tests::administration::our_admin(&SERVER));
 }
+
+#[test]
+fn our_pull_consumer() {
+    rocketmq_tests::administration::run(async {
+        rocketmq_tests::pulling::pull_consumer(&SERVER).await;
+        rocketmq_tests::pulling::pull_consumers_share(&SERVER).await;
+    });
+}
+
+#[test]
+fn dead_letters() {
+    rocketmq_tests::administration::run(rocketmq_tests::pulling::dead_letters(&SERVER));
+}

@@ -4,6 +4,7 @@
 //! cached: every call asks anew, which brokers there are included.
 
 mod cluster;
+mod dead_letters;
 mod groups;
 mod messages;
 mod offsets;
@@ -29,12 +30,16 @@ use crate::message::MessageQueue;
 use crate::remoting::{Peer, Response};
 
 pub use cluster::{BrokerInfo, BrokerStatus};
+pub use dead_letters::{DeadLetterReplay, DeadLetters, ReplayProgress};
 pub use groups::{GroupMember, GroupMembers, GroupProgress, GroupSettings, QueueProgress};
 pub use offsets::OffsetTarget;
 pub use topics::{QueueRange, TopicSettings};
 
 /// How long one operation may take, unless set otherwise: what the Java administrator's tools allow a request.
 const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The property by which a message that was a dead letter tells what id it had then.
+pub const REPLAYED_MESSAGE_ID: &str = "REPLAYED_MESSAGE_ID";
 
 /// Administers a cluster, made by [`Client::admin`](crate::Client::admin). Cheap to clone.
 ///

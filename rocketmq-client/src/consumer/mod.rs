@@ -6,6 +6,8 @@
 //! all queues in turn to as many workers as handlers may run at once (`concurrent`), or to a `stream`. `settle` does what
 //! becomes of each: what was not consumed goes back to the broker (`retry`) or waits in `redelivery`. The offset committed
 //! (`offset_store`) is that of the first message that is not done, so nothing is lost whatever fails in between.
+//!
+//! `pull_consumer` is for those who ask for messages themselves.
 
 mod allocate;
 mod builder;
@@ -24,6 +26,7 @@ mod order;
 mod owned_queue;
 mod process_queue;
 mod pull;
+mod pull_consumer;
 mod push;
 mod queue_offset;
 mod rebalance;
@@ -51,6 +54,7 @@ pub use handler::{BatchHandlerResult, BatchResult, ConsumeResult, HandlerResult}
 pub use message_view::MessageView;
 pub(crate) use message_view::Origin;
 pub use offset_store::OffsetStore;
+pub use pull_consumer::{PullConsumer, PullConsumerBuilder, PullResult, QueueReader};
 pub use push::{PushConsumer, Unfinished, UnfinishedQueue};
 pub use rebalance::QueueChange;
 pub use start_offset::ConsumeFrom;

@@ -14,7 +14,7 @@ use super::group::Group;
 use super::pull::{QueueWorker, told_to_stop};
 use super::subscription::{Subscription, Subscriptions};
 use crate::backoff::Backoff;
-use crate::cluster::{Broker, Known, MASTER_ID, Membership, Route, Topic, consume};
+use crate::cluster::{Broker, Cluster, Known, MASTER_ID, Membership, Route, Topic, consume};
 use crate::env::Task;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::MessageQueue;
@@ -402,7 +402,7 @@ impl Subscribed {
             group.reports.topic(group.env(), &self.subscription.topic, None);
             return Ok(Share::Own { queues, others: false });
         }
-        let mut members = match members(group, route).await {
+        let mut members = match members(&group.cluster, &group.name, route).await {
             Ok(members) => members,
             Err(error) => {
                 tracing::warn!(group = &*group.name, topic = name, %error, "queues stay as they are");
@@ -464,13 +464,13 @@ fn read_queues(known: &Known) -> Arc<[MessageQueue]> {
 }
 
 /// The members of the group, from one of the topic's brokers: any of them, and when it does not answer the next.
-async fn members(group: &Group, route: &Route) -> Result<Vec<String>> {
+pub(super) async fn members(cluster: &Cluster, group: &str, route: &Route) -> Result<Vec<String>> {
     let brokers: Vec<_> = route.brokers().filter_map(|broker: &Broker| broker.reading_from(MASTER_ID)).collect();
-    let first = group.env().random_below(brokers.len());
+    let first = cluster.env().random_below(brokers.len());
     let mut failure = Error::new(ErrorKind::NoRoute, "the topic is on no broker");
     for (_, address) in brokers.iter().cycle().skip(first).take(brokers.len()) {
-        let deadline = group.env().now() + group.cluster.config().request_timeout;
-        match consume::consumer_list(&group.cluster.peer(address), &group.name, deadline).await {
+        let deadline = cluster.env().now() + cluster.config().request_timeout;
+        match consume::consumer_list(&cluster.peer(address), group, deadline).await {
             Ok(members) => return Ok(members),
             Err(error) => failure = error,
         }
