@@ -23,7 +23,7 @@ impl Stopwatch {
     #[must_use]
     pub fn outcome(&self, sent: u64, failed: u64) -> Outcome {
         let elapsed = self.started.elapsed();
-        Outcome { sent, failed, elapsed, cpu: self.cpu.elapsed(), allocations: None }
+        Outcome { sent, failed, elapsed, cpu: self.cpu.elapsed(), allocations: None, slowest_hundredth: None }
     }
 }
 
@@ -40,6 +40,8 @@ pub struct Outcome {
     pub cpu: Duration,
     /// Heap allocations of the sending process, where they were counted.
     pub allocations: Option<u64>,
+    /// How long all but the slowest hundredth of some sends took at most, where that was asked for.
+    pub slowest_hundredth: Option<Duration>,
 }
 
 impl Outcome {
@@ -51,6 +53,9 @@ impl Outcome {
         });
         if let Some(allocations) = self.allocations {
             line["allocations"] = allocations.into();
+        }
+        if let Some(time) = self.slowest_hundredth {
+            line["slowest_hundredth_us"] = (time.as_micros() as u64).into();
         }
         println!("{line}");
     }
@@ -69,6 +74,7 @@ impl Outcome {
             elapsed: micros("elapsed_us")?,
             cpu: micros("cpu_us")?,
             allocations: done["allocations"].as_u64(),
+            slowest_hundredth: micros("slowest_hundredth_us"),
         })
     }
 

@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -24,7 +25,10 @@ struct Tally {
 /// this process.
 ///
 /// `name_server=ADDRESS count=N [warm_up=N] [in_flight=32] [header=auto|binary|json] [runtime=current|multi]
-/// [topic=bench] [size=128]`
+/// [topic=bench] [size=128] [linger_ms=0] [max_batch_bytes=65536] [producers=1] [small=0]`
+///
+/// Bodies are text that compresses as text does. With `small`, so many small messages are sent one after another beside
+/// the load, and the outcome tells how long the slowest hundredth of them took.
 ///
 /// # Errors
 ///
@@ -44,25 +48,50 @@ async fn measure(arguments: &Arguments, allocations: Option<fn() -> u64>) -> Res
         _ => HeaderType::Auto,
     };
     let client = Client::builder(arguments.required("name_server")).header_type(header_type).connect().await?;
+    let mut producers = Vec::new();
+    for _ in 0..arguments.number("producers", 1).max(1) {
+        let builder = client.producer("bench-producer").linger(Duration::from_millis(arguments.number("linger_ms", 0)));
+        producers.push(builder.max_batch_bytes(arguments.number("max_batch_bytes", 64 * 1024)).start().await?);
+    }
     let load = Load {
-        producer: client.producer("bench-producer").start().await?,
+        producers,
         topic: arguments.text("topic", "bench").into(),
         // As a literal would be: sharing it costs nothing, and it lives as long as the program anyway.
-        body: Bytes::from_static(vec![b'x'; arguments.number("size", 128)].leak()),
+        body: Bytes::from_static(text(arguments.number("size", 128)).leak()),
         in_flight: arguments.number("in_flight", 32),
     };
     load.send(arguments.number("warm_up", 0)).await;
     let allocated_before = allocations.map(|count| count());
     let stopwatch = Stopwatch::start();
+    let small = tokio::spawn(probe(load.producers[0].clone(), Arc::clone(&load.topic), arguments.number("small", 0)));
     let tally = load.send(arguments.number("count", 1)).await;
+    let slowest = small.await?;
     let mut outcome = stopwatch.outcome(tally.sent.load(Ordering::Relaxed), tally.failed.load(Ordering::Relaxed));
     outcome.allocations = allocations.zip(allocated_before).map(|(count, before)| count() - before);
+    outcome.slowest_hundredth = slowest;
     outcome.print();
     Ok(())
 }
 
+/// Words over and over, with numbers between them.
+fn text(size: usize) -> Vec<u8> {
+    (0u32..).flat_map(|line| format!("line {line} of what is sent; ").into_bytes()).take(size).collect()
+}
+
+/// Sends small messages one after another, and tells how long all but the slowest hundredth of them took at most.
+async fn probe(producer: Producer, topic: Arc<str>, count: usize) -> Option<Duration> {
+    let mut times = Vec::with_capacity(count);
+    for _ in 0..count {
+        let began = Instant::now();
+        producer.send(Message::new(Arc::clone(&topic), "small")).await.ok()?;
+        times.push(began.elapsed());
+    }
+    times.sort_unstable();
+    times.get(count * 99 / 100).copied()
+}
+
 struct Load {
-    producer: Producer,
+    producers: Vec<Producer>,
     topic: Arc<str>,
     body: Bytes,
     in_flight: u64,
@@ -73,8 +102,8 @@ impl Load {
         let tally = Arc::new(Tally::default());
         let callers = (0..self.in_flight).map(|index| {
             let share = count / self.in_flight + u64::from(index < count % self.in_flight);
-            let caller =
-                Caller { producer: self.producer.clone(), topic: Arc::clone(&self.topic), body: self.body.clone() };
+            let producer = self.producers[index as usize % self.producers.len()].clone();
+            let caller = Caller { producer, topic: Arc::clone(&self.topic), body: self.body.clone() };
             tokio::spawn(caller.send(share, Arc::clone(&tally)))
         });
         for caller in callers.collect::<Vec<_>>() {

@@ -36,7 +36,7 @@ const VERSION: &str = "5.3.3";
 
 /// The broker as it is measured: compiled by both compilers of the virtual machine, with room in memory and large
 /// files, flushing in the background as it does by default.
-fn start_apache() -> ApacheCluster {
+pub(super) fn start_apache() -> ApacheCluster {
     let mut options = ApacheOptions::default()
         .set("mappedFileSizeCommitLog", "268435456")
         .set("mappedFileSizeConsumeQueue", "6000000")

@@ -5,6 +5,7 @@ mod apache;
 mod broker;
 mod client;
 mod counts;
+mod producer;
 
 use crate::{
     programs::Programs,
@@ -38,6 +39,9 @@ pub const GROUPS: &[Group] = &[
     broker::FOOTPRINT,
     apache::CLIENTS,
     apache::BROKERS,
+    producer::LINGER,
+    producer::COMPRESSION,
+    producer::PRODUCERS,
 ];
 
 /// Runs every subject once a round and collects what each came to.
