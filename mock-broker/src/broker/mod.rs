@@ -114,6 +114,8 @@ pub(crate) struct Broker {
     next_transaction_check: i64,
     /// Which producer of a group is asked next.
     next_checked_producer: usize,
+    /// Whether copies of half messages that the broker before left behind were looked for.
+    knows_half_copies: bool,
     next_sample: Duration,
     /// When the broker was started, and where its log ended then.
     started: Now,
@@ -170,6 +172,7 @@ impl Broker {
             next_clean_ms: now.message_ms + CLEAN_INTERVAL_MS,
             next_transaction_check: now.message_ms.saturating_add(settings.transaction_check_interval_ms()),
             next_checked_producer: 0,
+            knows_half_copies: false,
             next_sample: now.session + SAMPLE_INTERVAL,
             started: now,
             log_end_at_start: store.max_physical_offset(),

@@ -4,7 +4,7 @@
 //! messages are walked in order; one that is checked is appended again, so that the walk can go on behind it.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use rocketmq_wire::message::{MagicVersion, OffsetMessageId, Record, RecordView, names, properties};
@@ -51,8 +51,11 @@ impl Broker {
     /// Asks for the outcome of half messages that are old enough, and drops those that were asked for too often.
     pub(super) fn check_transactions(&mut self, now: Now) {
         let ops = self.read_ops();
-        let decided: HashSet<u64> = ops.iter().flat_map(|op| op.half_offsets.iter().copied()).collect();
+        let mut decided: HashSet<u64> = ops.iter().flat_map(|op| op.half_offsets.iter().copied()).collect();
         let (begin, end) = (self.done(names::HALF_TOPIC), self.store.max_offset(names::HALF_TOPIC, QUEUE));
+        if !std::mem::replace(&mut self.knows_half_copies, true) {
+            self.pass_over_copies(begin, end, &mut decided);
+        }
         // Copies made during immunity are decided by the offset of the first.
         let mut oldest_needed = u64::MAX;
         let mut next = begin;
@@ -91,6 +94,34 @@ impl Broker {
             self.offsets.save();
         }
         self.settle(now);
+    }
+
+    /// Enters those half messages as decided of which a later copy is there, or another copy that is decided. They lie
+    /// together when a broker was killed that had not saved how far it was, and each would be asked for.
+    fn pass_over_copies(&self, begin: u64, end: u64, decided: &mut HashSet<u64>) {
+        let mut copies = HashMap::<String, Vec<u64>>::new();
+        let mut next = begin;
+        while next < end {
+            let found = self.store.get(names::HALF_TOPIC, QUEUE, next, READ, usize::MAX, &|_| true);
+            for bytes in &found.messages {
+                let Ok(half) = RecordView::parse(bytes) else { continue };
+                let (Some(id), Ok(offset)) = (half.property(properties::UNIQUE_ID), u64::try_from(half.queue_offset()))
+                else {
+                    continue;
+                };
+                copies.entry(id.to_owned()).or_default().push(offset);
+            }
+            if found.next_begin_offset <= next {
+                break;
+            }
+            next = found.next_begin_offset;
+        }
+        for mut offsets in copies.into_values().filter(|offsets| offsets.len() > 1) {
+            if !offsets.iter().any(|offset| decided.contains(offset)) {
+                offsets.pop();
+            }
+            decided.extend(offsets);
+        }
     }
 
     /// The op records that may still be of use. A body lists offsets, one or, since 5.1, several.

@@ -10,6 +10,8 @@ use crate::compatibility::Compatibility;
 use crate::reply::ConnectionId;
 
 const HALF: &str = "TRAN_MSG\u{1}true\u{2}PGROUP\u{1}payers\u{2}UNIQ_KEY\u{1}U1\u{2}WAIT\u{1}true\u{2}TAGS\u{1}t\u{2}";
+/// Makes it another message: of equal names the last counts.
+const SECOND_ID: &str = "UNIQ_KEY\u{1}U2\u{2}";
 const SECOND: Duration = Duration::from_secs(1);
 
 impl Bench {
@@ -139,7 +141,7 @@ fn members_of_the_group_are_asked_in_turn_and_those_that_went_are_not() {
     bench.join_producers(A, "a", "payers");
     bench.join_producers(B, "b", "payers");
     bench.half("");
-    bench.half("");
+    bench.half(SECOND_ID);
     bench.pass(30 * SECOND);
     let mut asked: Vec<_> = bench.checks().iter().map(|(to, _)| *to).collect();
     asked.sort_unstable();
@@ -160,7 +162,7 @@ fn young_and_immune_messages_are_left_alone() {
     bench.join_producers(A, "a", "payers");
     let immune = bench.half("CHECK_IMMUNITY_TIME_IN_SECONDS\u{1}100\u{2}");
     bench.pass(26 * SECOND);
-    bench.half("");
+    bench.half(SECOND_ID);
     bench.pass(4 * SECOND);
     assert_eq!(bench.checks().len(), 0, "one is immune, the other 4 s old");
     let copy = bench.broker.messages(names::HALF_TOPIC).pop().unwrap();
@@ -196,7 +198,7 @@ fn what_is_open_and_what_is_decided_survives_a_kill() {
     let open = || Bench::with(|settings| settings.store = Some(directory.path().to_owned()));
     let mut bench = open();
     let decided = bench.half("");
-    bench.half("");
+    bench.half(SECOND_ID);
     assert_eq!(bench.end(&decided, "8", false).unwrap().code, 0);
     // Dropped, not closed, as a killed process leaves it.
     drop(bench);
@@ -212,6 +214,16 @@ fn what_is_open_and_what_is_decided_survives_a_kill() {
     bench.join_producers(B, "b", "payers");
     bench.pass(90 * SECOND);
     assert_eq!(bench.checks().len(), 1, "the copy alone is asked for, not the message that was passed");
+    drop(bench);
+    // The broker before was killed and had saved nothing: the message and all its copies are there.
+    std::fs::remove_file(directory.path().join("config/consumerOffset.json")).unwrap();
+    std::fs::remove_file(directory.path().join("config/consumerOffset.json.bak")).unwrap();
+    let mut bench = open();
+    bench.join_producers(B, "b", "payers");
+    bench.pass(120 * SECOND);
+    let checks = bench.checks();
+    assert_eq!(checks.len(), 1);
+    assert_eq!(checks[0].1.field("tranStateTableOffset"), Some("4"));
 }
 
 #[test]
