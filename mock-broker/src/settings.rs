@@ -1,5 +1,6 @@
 //! What can be set on a broker. The names in parentheses are Apache's property names.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -113,6 +114,8 @@ pub(crate) struct Settings {
     pub(crate) name_servers: Vec<String>,
     /// Topics that exist from the start, with their queue counts.
     pub(crate) topics: Vec<(String, i32)>,
+    /// What was set, by name.
+    given: BTreeMap<String, String>,
 }
 
 impl Default for Settings {
@@ -165,6 +168,7 @@ impl Default for Settings {
             advertised: None,
             name_servers: Vec::new(),
             topics: Vec::new(),
+            given: BTreeMap::new(),
         }
     }
 }
@@ -340,34 +344,29 @@ impl Settings {
             "compatibility" => self.compatibility = value.parse().map_err(|_| bad("say 4.4, 4.9 or 5.3"))?,
             _ => return Err(SettingError { property: property.to_owned(), why: Why::NotHonoured }),
         }
+        self.given.insert(property.to_owned(), value.to_owned());
         Ok(())
     }
 
-    /// What is set, by the names that Apache's broker has for it, in alphabetical order.
-    pub(crate) fn properties(&self) -> Vec<(&'static str, String)> {
-        let mut properties = vec![
+    /// What is set, by the names that Apache's broker has for it: what is asked for most, and whatever was ever set.
+    pub(crate) fn properties(&self) -> BTreeMap<String, String> {
+        let usual = [
             ("autoCreateSubscriptionGroup", self.auto_create_groups.to_string()),
             ("autoCreateTopicEnable", self.auto_create_topics.to_string()),
             ("brokerClusterName", self.cluster.clone()),
             ("brokerName", self.broker_name.clone()),
             ("defaultTopicQueueNums", self.default_topic_queues.to_string()),
-            ("flushConsumerOffsetInterval", self.save_offsets_every_ms.to_string()),
+            ("enablePropertyFilter", self.filters_by_property.to_string()),
             ("longPollingEnable", self.long_polling.to_string()),
             ("maxMessageSize", self.max_message_size.to_string()),
             ("messageDelayLevel", self.delay_levels.to_string()),
             ("notifyConsumerIdsChangedEnable", self.notify_members.to_string()),
             ("regionId", self.region.clone()),
-            ("shortPollingTimeMills", self.short_polling_ms.to_string()),
             ("traceOn", self.trace_on.to_string()),
             ("useServerSideResetOffset", self.server_side_reset.to_string()),
         ];
-        if let Some(store) = &self.store {
-            properties.push(("storePathRootDir", store.display().to_string()));
-        }
-        if let Some(address) = &self.advertised {
-            properties.push(("brokerIP1", address.clone()));
-        }
-        properties.sort_unstable();
+        let mut properties = self.given.clone();
+        properties.extend(usual.into_iter().map(|(name, value)| (name.to_owned(), value)));
         properties
     }
 }

@@ -13,6 +13,18 @@ use crate::reply::{Command, Reply, ReplyFields};
 /// Properties that an administrator must not set.
 const PROTECTED: [&str; 3] = ["brokerConfigPath", "rocketmqHome", "configBlackList"];
 
+/// Properties that clients and other servers know a broker by, or that its store was opened with.
+const FIXED: [&str; 8] = [
+    "brokerClusterName",
+    "brokerName",
+    "brokerIP1",
+    "brokerId",
+    "brokerRole",
+    "compatibility",
+    "namesrvAddr",
+    "storePathRootDir",
+];
+
 impl Broker {
     /// Sets properties. Those that this broker does not honour are ignored, as by Apache's broker, and those that only
     /// count when the store is opened count from then on.
@@ -30,7 +42,12 @@ impl Broker {
             let remark = "Can not update config in black list.";
             return Ok(Reply::new(ResponseCode::NO_PERMISSION).remark(remark).into());
         }
+        let created_before = self.settings.auto_create_topics;
         for (key, value) in properties {
+            if FIXED.contains(&key) {
+                tracing::warn!(key, value, "property ignored: it cannot be changed while the broker runs");
+                continue;
+            }
             match self.settings.set(key, value) {
                 Ok(()) => tracing::info!(key, value, "property set"),
                 Err(error) => tracing::warn!(key, value, %error, "property ignored"),
@@ -40,7 +57,9 @@ impl Broker {
         self.config_version.timestamp = now.message_ms;
         self.groups.set_auto_create(self.settings.auto_create_groups);
         let (auto_create, queues) = (self.settings.auto_create_topics, self.settings.default_topic_queues);
-        self.topics.set_auto_create(auto_create, queues, now.message_ms);
+        if auto_create != created_before {
+            self.topics.set_auto_create(auto_create, queues, now.message_ms);
+        }
         Ok(Reply::success().into())
     }
 

@@ -67,6 +67,10 @@ impl Broker {
             RequestCode::INVOKE_BROKER_TO_GET_CONSUMER_STATUS => self.consumer_status(now, peer, command),
             RequestCode::VIEW_BROKER_STATS_DATA => self.stats_data(command),
             RequestCode::QUERY_CONSUME_QUEUE => self.query_consume_queue(command),
+            RequestCode::DELETE_EXPIRED_COMMITLOG if version.has_requests_of_4_9() => {
+                self.store.clean_at_any_hour();
+                Ok(Reply::success().into())
+            }
             // Queue entries that point before the log are never kept here, and of topics that were deleted nothing is.
             RequestCode::CLEAN_EXPIRED_CONSUMEQUEUE | RequestCode::CLEAN_UNUSED_TOPIC => Ok(Reply::success().into()),
             _ => return None,

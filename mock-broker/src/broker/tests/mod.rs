@@ -1,5 +1,6 @@
 //! The broker without sockets, on a clock that tests turn.
 
+mod administration;
 mod durability;
 mod members;
 mod offsets;
