@@ -1,7 +1,9 @@
 //! A client: one view of a cluster, shared by its producers and consumers.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +13,10 @@ use rocketmq_wire::request::admin::{
 };
 use rocketmq_wire::request::group::NotifyConsumerIdsChangedRequest;
 use rocketmq_wire::{LanguageCode, RequestCode, ResponseCode};
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc};
 
 use crate::admin::Admin;
+use crate::cluster::discovery::Endpoint;
 use crate::cluster::{self, Cluster, Groups, Identity, Replies, TransactionChecks};
 use crate::config::{Config, NameServers, instance_of, parse_name_servers};
 use crate::consumer::{PullConsumerBuilder, PushConsumerBuilder, QueueReader};
@@ -23,7 +26,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::message::check_group;
 use crate::producer::ProducerBuilder;
 use crate::producer::transaction::{TransactionChecker, TransactionProducerBuilder};
-use crate::remoting::{HeaderType, Incoming, Pool, PoolOptions, Stamp};
+use crate::remoting::{ConnectionEvent, ConnectionStats, HeaderType, Incoming, Pool, PoolOptions, Stamp};
+use crate::settings::Settings;
+use crate::telemetry::Telemetry;
 #[cfg(feature = "tls")]
 use crate::transport::Tls;
 use crate::transport::{Connector, Socks5};
@@ -65,6 +70,8 @@ impl Client {
     pub fn builder(name_servers: impl NameServers) -> ClientBuilder {
         ClientBuilder {
             name_servers: name_servers.joined(),
+            endpoint: None,
+            unit_name: None,
             config: Config::default(),
             pool: PoolOptions { longest_backoff: LONGEST_BACKOFF, ..PoolOptions::default() },
             instance_name: None,
@@ -74,6 +81,44 @@ impl Client {
             tls: None,
             env: None,
         }
+    }
+
+    /// Begins a client of the cluster whose name servers an HTTP endpoint lists, `http://host:port/path`: the first line of
+    /// its answer, with `;` between addresses. It is asked at [`connect`](ClientBuilder::connect), which fails without a
+    /// list, and then every 2 min.
+    pub fn discover(url: impl Into<String>) -> ClientBuilder {
+        ClientBuilder { endpoint: Some(url.into()), ..Self::builder("") }
+    }
+
+    /// Begins a client as a file in TOML says; the names of its settings are those of the environment, in small letters
+    /// and without the prefix: see [`ClientBuilder::environment`].
+    ///
+    /// ```toml
+    /// name_servers = "a.example.com:9876;b.example.com:9876"
+    /// access_key = "orders-service"
+    /// secret_key_file = "/run/secrets/rocketmq"
+    /// tls_ca_file = "/etc/ssl/our-ca.pem"
+    ///
+    /// [address_map]
+    /// "172.17.0.2:10911" = "127.0.0.1:10911"
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidArgument`] when the file cannot be read, is no TOML, or has a setting that does not exist or
+    /// makes no sense. The text names the setting, never the value of a secret.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<ClientBuilder> {
+        Settings::from_file(path.as_ref())?.apply(Self::builder(""))
+    }
+
+    /// Begins a client as the environment says; see [`ClientBuilder::environment`]. `NAMESRV_ADDR`, as other clients
+    /// have it, names the name servers when `ROCKETMQ_NAME_SERVERS` does not.
+    ///
+    /// # Errors
+    ///
+    /// As [`ClientBuilder::environment`].
+    pub fn from_environment() -> Result<ClientBuilder> {
+        Self::builder(std::env::var("NAMESRV_ADDR").unwrap_or_default()).environment()
     }
 
     /// Begins a producer that belongs to a group. Producers of one group are alike; the name shows up at brokers.
@@ -118,6 +163,16 @@ impl Client {
         self.cluster.client_id()
     }
 
+    /// Connections that are opened, cannot be opened, or end, from now on.
+    pub fn connection_events(&self) -> ConnectionEvents {
+        ConnectionEvents(self.cluster.pool().events())
+    }
+
+    /// What happens on each open connection, by the address of the server.
+    pub fn connections(&self) -> BTreeMap<String, ConnectionStats> {
+        self.cluster.pool().stats()
+    }
+
     /// The address of the name server that answered last.
     pub fn name_server(&self) -> String {
         self.cluster.name_server().to_string()
@@ -145,11 +200,34 @@ impl fmt::Debug for Client {
     }
 }
 
+/// What becomes of a client's connections; from [`Client::connection_events`].
+///
+/// The last 256 events are kept for a receiver that does not keep up.
+#[derive(Debug)]
+pub struct ConnectionEvents(broadcast::Receiver<ConnectionEvent>);
+
+impl ConnectionEvents {
+    /// Waits for the next event; `None` when the client is gone. Events that were not taken in time are left out.
+    ///
+    /// Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Option<ConnectionEvent> {
+        loop {
+            match self.0.recv().await {
+                Ok(event) => return Some(event),
+                Err(broadcast::error::RecvError::Lagged(_)) => {}
+                Err(broadcast::error::RecvError::Closed) => return None,
+            }
+        }
+    }
+}
+
 /// Settings of a [`Client`]; [`connect`](Self::connect) makes it. Times have the defaults of the Java client 5.3.3.
 #[derive(Clone)]
 #[must_use = "`connect` makes the client"]
 pub struct ClientBuilder {
     name_servers: String,
+    endpoint: Option<String>,
+    unit_name: Option<String>,
     config: Config,
     pool: PoolOptions,
     instance_name: Option<String>,
@@ -166,7 +244,9 @@ impl fmt::Debug for ClientBuilder {
             .field("name_servers", &self.name_servers)
             .field("config", &self.config)
             .field("pool", &self.pool)
+            .field("endpoint", &self.endpoint)
             .field("instance_name", &self.instance_name)
+            .field("unit_name", &self.unit_name)
             .field("signs", &self.credentials.is_some())
             .field("namespace", &self.namespace)
             .finish_non_exhaustive()
@@ -180,6 +260,60 @@ impl ClientBuilder {
     /// broadcasting consumers, whose progress is kept under it.
     pub fn instance_name(mut self, name: impl Into<String>) -> Self {
         self.instance_name = Some(name.into());
+        self
+    }
+
+    /// Sets what the environment says, over what was set before:
+    ///
+    /// | variable | setting |
+    /// |---|---|
+    /// | `ROCKETMQ_NAME_SERVERS`, `ROCKETMQ_NAME_SERVER_ENDPOINT` | the name servers, or the [endpoint](Client::discover) that lists them |
+    /// | `ROCKETMQ_ACCESS_KEY`, `ROCKETMQ_SECRET_KEY` or `ROCKETMQ_SECRET_KEY_FILE`, `ROCKETMQ_SECURITY_TOKEN` | [`credentials`](Self::credentials) |
+    /// | `ROCKETMQ_NAMESPACE`, `ROCKETMQ_INSTANCE_NAME`, `ROCKETMQ_UNIT_NAME` | [`namespace`](Self::namespace), [`instance_name`](Self::instance_name), [`unit_name`](Self::unit_name) |
+    /// | `ROCKETMQ_TLS` (`true`), `ROCKETMQ_TLS_CA_FILE`, `ROCKETMQ_TLS_CERTIFICATE_FILE` and `ROCKETMQ_TLS_KEY_FILE`, `ROCKETMQ_TLS_SERVER_NAME` | [`tls`](Self::tls); any of the others switches it on as well |
+    /// | `ROCKETMQ_SOCKS5`, `ROCKETMQ_SOCKS5_USER`, `ROCKETMQ_SOCKS5_PASSWORD` | [`socks5`](Self::socks5) |
+    /// | `ROCKETMQ_ADDRESS_MAP` (`from=to,from=to`) | [`map_address`](Self::map_address) |
+    /// | `ROCKETMQ_REQUEST_TIMEOUT_MS`, `ROCKETMQ_CONNECT_TIMEOUT_MS`, `ROCKETMQ_ROUTE_INTERVAL_MS`, `ROCKETMQ_HEARTBEAT_INTERVAL_MS` | the times, in milliseconds |
+    /// | `ROCKETMQ_VIP_CHANNEL` (`true`) | [`vip_channel`](Self::vip_channel) |
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidArgument`] for a value that makes no sense; the text names the setting, never the value of a
+    /// secret. Other variables with the prefix are passed over: Apache's servers have some.
+    pub fn environment(self) -> Result<Self> {
+        Settings::from_variables(std::env::vars())?.apply(self)
+    }
+
+    /// Replaces the name servers.
+    pub fn name_servers(mut self, name_servers: impl NameServers) -> Self {
+        self.name_servers = name_servers.joined();
+        self.endpoint = None;
+        self
+    }
+
+    /// Replaces the name servers by those that an endpoint lists; see [`Client::discover`].
+    pub fn name_server_endpoint(mut self, url: impl Into<String>) -> Self {
+        self.endpoint = Some(url.into());
+        self
+    }
+
+    /// Adds the name of the unit that the client works in to its id, as `address@instance@unit`. None by default.
+    pub fn unit_name(mut self, name: impl Into<String>) -> Self {
+        self.unit_name = Some(name.into());
+        self
+    }
+
+    /// Sends messages to the port two below the one that a broker states, which Apache's brokers serve by threads of its
+    /// own. Off by default: proxies, port maps and NAT do not have it.
+    pub fn vip_channel(mut self, on: bool) -> Self {
+        self.config.vip_channel = on;
+        self
+    }
+
+    /// Makes spans of sends and of handlers at work, passes trace contexts on in messages, and measures; see
+    /// [`Telemetry`]. Nothing of it by default.
+    pub fn telemetry(mut self, telemetry: Telemetry) -> Self {
+        self.config.telemetry = Some(telemetry);
         self
     }
 
@@ -304,15 +438,19 @@ impl ClientBuilder {
     /// [`ErrorKind::Connection`] or [`ErrorKind::Timeout`], naming the addresses tried, when no name server answers
     /// within the connect timeout and the request timeout together.
     pub async fn connect(mut self) -> Result<Client> {
-        let addresses = parse_name_servers(&self.name_servers)?;
         self.check()?;
-        let stamp = self.stamp(&addresses)?;
-        let namespace = stamp.own_namespace().clone();
-        self.pool.connection.stamp = (!stamp.is_blank()).then(|| Arc::new(stamp));
-        let env = match self.env {
+        let env = match self.env.take() {
             Some(env) => env,
             None => Env::system()?,
         };
+        let endpoint = self.endpoint.as_deref().map(Endpoint::parse).transpose()?;
+        let addresses = match &endpoint {
+            Some(endpoint) => endpoint.fetch(&env).await?,
+            None => parse_name_servers(&self.name_servers)?,
+        };
+        let stamp = self.stamp(&addresses)?;
+        let namespace = stamp.own_namespace().clone();
+        self.pool.connection.stamp = (!stamp.is_blank()).then(|| Arc::new(stamp));
         #[cfg(feature = "tls")]
         if let Some(tls) = self.tls {
             // Files are read.
@@ -324,8 +462,8 @@ impl ClientBuilder {
         let (pool, incoming) = Pool::new(env.clone(), self.pool);
         let reached = cluster::reach(&env, &pool, &addresses, deadline).await;
         let name_servers = reached.map_err(|error| error.with_operation("connect"))?;
-        let address = local_address(&env, &dial.address(name_servers.preferred())).await;
-        let identity = identity(&env, address, self.instance_name.as_deref());
+        let address = local_address(&env, &dial.address(&name_servers.preferred())).await;
+        let identity = identity(&env, address, self.instance_name.as_deref(), self.unit_name.as_deref());
         let cluster = Cluster::new(env.clone(), self.config, namespace, name_servers, pool, identity);
         let asked = Asked {
             env: env.clone(),
@@ -334,6 +472,14 @@ impl ClientBuilder {
             transaction_checks: cluster.transaction_checks().clone(),
         };
         cluster.own(env.spawn(asked.serve(incoming)));
+        #[cfg(feature = "metrics")]
+        if let Some(telemetry) = &cluster.config().telemetry {
+            let counting = telemetry.count_connections(cluster.pool().events(), cluster.pool().stats().len());
+            counting.into_iter().for_each(|counting| cluster.own(env.spawn(counting)));
+        }
+        if let Some(endpoint) = endpoint {
+            cluster.follow(endpoint);
+        }
         Ok(Client { cluster })
     }
 
@@ -361,8 +507,10 @@ impl ClientBuilder {
             }
         }
         self.pool.dial.check()?;
-        if let Some(name) = &self.instance_name {
-            check_group(name).map_err(|error| error.with_operation("check `instance_name`"))?;
+        for (name, what) in [(&self.instance_name, "check `instance_name`"), (&self.unit_name, "check `unit_name`")] {
+            if let Some(name) = name {
+                check_group(name).map_err(|error| error.with_operation(what))?;
+            }
         }
         Ok(())
     }
@@ -379,7 +527,7 @@ async fn local_address(env: &Env, name_server: &str) -> IpAddr {
     toward.and_then(|server| env.local_address(server).ok()).unwrap_or(Ipv4Addr::LOCALHOST.into())
 }
 
-fn identity(env: &Env, address: IpAddr, instance_name: Option<&str>) -> Identity {
+fn identity(env: &Env, address: IpAddr, instance_name: Option<&str>, unit_name: Option<&str>) -> Identity {
     let host = match address {
         IpAddr::V4(address) => address.to_string(),
         IpAddr::V6(address) => format!("[{address}]"),
@@ -388,6 +536,10 @@ fn identity(env: &Env, address: IpAddr, instance_name: Option<&str>) -> Identity
     let client_id = match instance_name {
         Some(name) => format!("{host}@{name}"),
         None => format!("{host}@{process}#{}", env.random()),
+    };
+    let client_id = match unit_name {
+        Some(unit) => format!("{client_id}@{unit}"),
+        None => client_id,
     };
     let random = env.random();
     // Two halves of one number: the salt tells apart clients of one process, and processes with one number.

@@ -4,6 +4,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::telemetry::Telemetry;
 
 /// The port of a name server whose address names none.
 const NAME_SERVER_PORT: u16 = 9876;
@@ -17,6 +18,10 @@ pub(crate) struct Config {
     pub(crate) route_interval: Duration,
     /// How often brokers are told that this client lives.
     pub(crate) heartbeat_interval: Duration,
+    /// Whether messages go to the port two below the one stated.
+    pub(crate) vip_channel: bool,
+    /// What is told of the client's work.
+    pub(crate) telemetry: Option<Telemetry>,
 }
 
 impl Default for Config {
@@ -25,6 +30,8 @@ impl Default for Config {
             request_timeout: Duration::from_secs(3),
             route_interval: Duration::from_secs(30),
             heartbeat_interval: Duration::from_secs(30),
+            vip_channel: false,
+            telemetry: None,
         }
     }
 }

@@ -5,6 +5,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
+mod refusal;
+
 /// The result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -75,32 +77,27 @@ pub enum Outcome {
     Unknown,
 }
 
-/// Response codes that the error kinds and the retry rule depend on.
-mod code {
-    pub(super) const SYSTEM_ERROR: i32 = 1;
-    pub(super) const SYSTEM_BUSY: i32 = 2;
-    pub(super) const REQUEST_CODE_NOT_SUPPORTED: i32 = 3;
-    pub(super) const FLUSH_DISK_TIMEOUT: i32 = 10;
-    pub(super) const SLAVE_NOT_AVAILABLE: i32 = 11;
-    pub(super) const FLUSH_SLAVE_TIMEOUT: i32 = 12;
-    pub(super) const MESSAGE_ILLEGAL: i32 = 13;
-    pub(super) const SERVICE_NOT_AVAILABLE: i32 = 14;
-    pub(super) const VERSION_NOT_SUPPORTED: i32 = 15;
-    pub(super) const NO_PERMISSION: i32 = 16;
-    pub(super) const TOPIC_NOT_EXIST: i32 = 17;
-    pub(super) const QUERY_NOT_FOUND: i32 = 22;
-    pub(super) const SUBSCRIPTION_PARSE_FAILED: i32 = 23;
-    pub(super) const SUBSCRIPTION_GROUP_NOT_EXIST: i32 = 26;
-    pub(super) const INVALID_PARAMETER: i32 = 29;
-    pub(super) const NO_BUYER_ID: i32 = 204;
-    pub(super) const NOT_IN_CURRENT_UNIT: i32 = 205;
-    pub(super) const CONSUMER_NOT_ONLINE: i32 = 206;
-    pub(super) const NO_MESSAGE: i32 = 208;
-    pub(super) const POLLING_FULL: i32 = 209;
-    pub(super) const BROKER_NOT_EXIST: i32 = 211;
-    pub(super) const FLOW_CONTROL: i32 = 215;
-    pub(super) const GO_AWAY: i32 = 1500;
-    pub(super) const USER_NOT_EXIST: i32 = 3001;
+impl ErrorKind {
+    /// Its name in small letters, for metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connection => "connection",
+            Self::Timeout => "timeout",
+            Self::NoRoute => "no_route",
+            Self::NotPermitted => "not_permitted",
+            Self::Unauthenticated => "unauthenticated",
+            Self::Busy => "busy",
+            Self::InvalidArgument => "invalid_argument",
+            Self::MessageTooLarge => "message_too_large",
+            Self::NotStored => "not_stored",
+            Self::NotFound => "not_found",
+            Self::Unsupported => "unsupported",
+            Self::Rejected => "rejected",
+            Self::Protocol => "protocol",
+            Self::Closed => "closed",
+            Self::WouldBlock => "would_block",
+        }
+    }
 }
 
 impl Error {
@@ -122,8 +119,8 @@ impl Error {
     ///
     /// An empty remark is replaced by the code's number.
     pub fn from_response(code: i32, remark: Option<&str>) -> Self {
-        let by_access_control = remark.and_then(|remark| refused_by_access_control(code, remark));
-        let kind = by_access_control.unwrap_or_else(|| kind_of(code));
+        let by_access_control = remark.and_then(|remark| refusal::by_access_control(code, remark));
+        let kind = by_access_control.unwrap_or_else(|| refusal::kind_of(code));
         let mut message = match remark {
             Some(remark) if !remark.is_empty() => format!("{} (response code {code})", printable(remark)),
             _ => format!("refused with response code {code}"),
@@ -135,6 +132,9 @@ impl Error {
                 }
                 _ => ": ask for this permission for the access key, or use another",
             });
+        } else if let Some(advice) = refusal::advice(code) {
+            message.push_str(": ");
+            message.push_str(advice);
         }
         let mut error = Self::new(kind, message);
         error.0.response_code = Some(code);
@@ -198,18 +198,7 @@ impl Error {
     pub fn is_retriable(&self) -> bool {
         match self.0.response_code {
             _ if self.0.by_access_control => false,
-            Some(
-                code::SYSTEM_ERROR
-                | code::SYSTEM_BUSY
-                | code::SERVICE_NOT_AVAILABLE
-                | code::NO_PERMISSION
-                | code::TOPIC_NOT_EXIST
-                | code::NO_BUYER_ID
-                | code::NOT_IN_CURRENT_UNIT
-                | code::FLOW_CONTROL
-                | code::GO_AWAY,
-            ) => true,
-            Some(_) => false,
+            Some(code) => refusal::is_retriable(code),
             None => {
                 matches!(
                     self.0.kind,
@@ -237,46 +226,6 @@ impl Error {
     /// What is known of the request's effect.
     pub fn outcome(&self) -> Outcome {
         self.0.outcome
-    }
-}
-
-/// Codes of the Java client's table; what has no row of its own is [`ErrorKind::Rejected`].
-fn kind_of(code: i32) -> ErrorKind {
-    match code {
-        code::SYSTEM_BUSY | code::SERVICE_NOT_AVAILABLE | code::POLLING_FULL | code::FLOW_CONTROL | code::GO_AWAY => {
-            ErrorKind::Busy
-        }
-        code::REQUEST_CODE_NOT_SUPPORTED | code::VERSION_NOT_SUPPORTED => ErrorKind::Unsupported,
-        code::FLUSH_DISK_TIMEOUT | code::SLAVE_NOT_AVAILABLE | code::FLUSH_SLAVE_TIMEOUT => ErrorKind::NotStored,
-        code::MESSAGE_ILLEGAL | code::SUBSCRIPTION_PARSE_FAILED | code::INVALID_PARAMETER => ErrorKind::InvalidArgument,
-        code::NO_PERMISSION => ErrorKind::NotPermitted,
-        code::TOPIC_NOT_EXIST => ErrorKind::NoRoute,
-        code::QUERY_NOT_FOUND
-        | code::SUBSCRIPTION_GROUP_NOT_EXIST
-        | code::CONSUMER_NOT_ONLINE
-        | code::NO_MESSAGE
-        | code::BROKER_NOT_EXIST => ErrorKind::NotFound,
-        code::USER_NOT_EXIST => ErrorKind::Unauthenticated,
-        _ => ErrorKind::Rejected,
-    }
-}
-
-/// What a refusal is that access control gave as a general one: 4.x answers code 1 with the name of an exception, 5.3 and
-/// later answer 16 as for topics that permit no writing.
-fn refused_by_access_control(code: i32, remark: &str) -> Option<ErrorKind> {
-    const UNKNOWN_CALLER_4: [&str; 3] = ["No accessKey is configured", "No acl config for", "Check signature failed"];
-    const UNKNOWN_CALLER_5: [&str; 2] = ["username cannot be null", "check signature failed"];
-    let names_one = |texts: &[&str]| texts.iter().any(|text| remark.contains(text));
-    match code {
-        code::SYSTEM_ERROR if remark.contains("acl.common.AclException") => {
-            Some(if names_one(&UNKNOWN_CALLER_4) { ErrorKind::Unauthenticated } else { ErrorKind::NotPermitted })
-        }
-        code::NO_PERMISSION if names_one(&UNKNOWN_CALLER_5) => Some(ErrorKind::Unauthenticated),
-        code::NO_PERMISSION if remark.starts_with("User:") && names_one(&["is not found", "is disabled"]) => {
-            Some(ErrorKind::Unauthenticated)
-        }
-        code::NO_PERMISSION if remark.contains("has no permission to access") => Some(ErrorKind::NotPermitted),
-        _ => None,
     }
 }
 
@@ -327,63 +276,6 @@ mod tests {
     fn is_one_word() {
         assert_eq!(size_of::<Error>(), size_of::<usize>());
         assert_eq!(size_of::<Result<()>>(), size_of::<usize>());
-    }
-
-    #[test]
-    fn codes_map_to_kinds_and_the_retry_set_is_the_java_clients() {
-        for (code, kind, retriable) in [
-            (1, ErrorKind::Rejected, true),
-            (2, ErrorKind::Busy, true),
-            (3, ErrorKind::Unsupported, false),
-            (11, ErrorKind::NotStored, false),
-            (13, ErrorKind::InvalidArgument, false),
-            (14, ErrorKind::Busy, true),
-            (16, ErrorKind::NotPermitted, true),
-            (17, ErrorKind::NoRoute, true),
-            (22, ErrorKind::NotFound, false),
-            (204, ErrorKind::Rejected, true),
-            (205, ErrorKind::Rejected, true),
-            (215, ErrorKind::Busy, true),
-            (1500, ErrorKind::Busy, true),
-            (-1004, ErrorKind::Rejected, false),
-        ] {
-            let error = Error::from_response(code, None);
-            assert_eq!(
-                (error.kind(), error.is_retriable(), error.response_code(), error.outcome()),
-                (kind, retriable, Some(code), Outcome::Refused)
-            );
-        }
-    }
-
-    #[test]
-    fn refusals_by_access_control_are_told_from_others_and_final() {
-        let acl =
-            |text: &str| format!("org.apache.rocketmq.acl.common.AclException: {text}, org.apache.rocketmq.acl.x");
-        let of_user = |text: &str| format!("User:nobody {text}");
-        for (code, remark, kind) in [
-            (1, acl("No accessKey is configured"), ErrorKind::Unauthenticated),
-            (1, acl("No acl config for ak-unknown"), ErrorKind::Unauthenticated),
-            (1, acl("Check signature failed for accessKey=ak-test"), ErrorKind::Unauthenticated),
-            (1, acl("No default permission for topic:T"), ErrorKind::NotPermitted),
-            (1, acl("Need admin permission for request code=17, but accessKey=x is not"), ErrorKind::NotPermitted),
-            (16, "username cannot be null.".to_owned(), ErrorKind::Unauthenticated),
-            (16, "check signature failed.".to_owned(), ErrorKind::Unauthenticated),
-            (16, of_user("is not found."), ErrorKind::Unauthenticated),
-            (16, of_user("is disabled."), ErrorKind::Unauthenticated),
-            (
-                16,
-                of_user("has no permission to access Topic:T from ::1, no matched policies."),
-                ErrorKind::NotPermitted,
-            ),
-        ] {
-            let error = Error::from_response(code, Some(&remark));
-            assert_eq!((error.kind(), error.is_retriable()), (kind, false), "{error}");
-            let renewed = error.renewed("other");
-            assert_eq!((renewed.kind(), renewed.is_retriable(), renewed.response_code()), (kind, false, Some(code)));
-        }
-        let topic = Error::from_response(16, Some("the topic[T] sending message is forbidden"));
-        assert_eq!((topic.kind(), topic.is_retriable()), (ErrorKind::NotPermitted, true));
-        assert_eq!(Error::from_response(1, Some("java.lang.NullPointerException")).kind(), ErrorKind::Rejected);
     }
 
     #[test]

@@ -41,7 +41,7 @@
 //! # Features
 //!
 //! `zlib`, `lz4` and `zstd` read and write bodies compressed in these ways; `tls` encrypts connections. All are on by
-//! default.
+//! default. `metrics` lets [`Telemetry`] count and measure; it is off by default.
 
 pub mod admin;
 pub mod backoff;
@@ -58,11 +58,13 @@ pub mod producer;
 pub mod remoting;
 #[cfg(test)]
 mod scripted;
+mod settings;
+pub mod telemetry;
 mod trace_topic;
 pub mod transport;
 
 pub use admin::Admin;
-pub use client::{Client, ClientBuilder};
+pub use client::{Client, ClientBuilder, ConnectionEvents};
 pub use config::NameServers;
 pub use consumer::{
     ConsumeFrom, ConsumeResult, ConsumerStats, FilterExpression, MessageView, PullConsumer, PullConsumerBuilder,
@@ -76,8 +78,9 @@ pub use producer::transaction::{
     TransactionResolution,
 };
 pub use producer::{Delay, Producer, ProducerBuilder, SendOptions, SendReceipt, SendStatus};
-pub use remoting::HeaderType;
+pub use remoting::{ConnectionEvent, HeaderType};
 pub use rocketmq_wire::message::Compression;
+pub use telemetry::Telemetry;
 #[cfg(feature = "tls")]
 pub use transport::Tls;
 pub use transport::{Connector, Socks5};

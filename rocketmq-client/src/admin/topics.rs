@@ -275,7 +275,8 @@ impl Admin {
             join_all(deleted).await.into_iter().collect::<Result<()>>()?;
             // Each name server has its own table. Without a cluster the topic goes from all.
             let request = DeleteTopicInNameServerRequest { topic: topic.into(), cluster_name: None };
-            let deleted = self.cluster.routes().name_servers().addresses().map(|address| {
+            let addresses = self.cluster.routes().name_servers().addresses();
+            let deleted = addresses.iter().map(|address| {
                 let (peer, request) = (self.cluster.peer(address), &request);
                 async move { call(&peer, request, deadline).await.map(drop) }
             });

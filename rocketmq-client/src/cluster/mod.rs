@@ -3,6 +3,7 @@
 mod broker;
 mod brokers;
 pub(crate) mod consume;
+pub(crate) mod discovery;
 mod heartbeat;
 mod name_server;
 mod replies;
@@ -192,6 +193,21 @@ impl Cluster {
         self.0.pool.peer(address)
     }
 
+    /// The connections.
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.0.pool
+    }
+
+    /// The server at an address, for sending messages to.
+    pub(crate) fn sending_peer(&self, address: &str) -> Peer {
+        let vip = self.config().vip_channel.then(|| {
+            let (host, port) = address.rsplit_once(':')?;
+            let port = port.parse::<u16>().ok()?.checked_sub(2).filter(|port| *port > 0)?;
+            Some(format!("{host}:{port}"))
+        });
+        self.peer(vip.flatten().as_deref().unwrap_or(address))
+    }
+
     /// The master of a broker that some route in use names.
     pub(crate) fn master(&self, broker: &str) -> Option<Peer> {
         let brokers = self.0.brokers.borrow();
@@ -213,7 +229,7 @@ impl Cluster {
     }
 
     /// The name server that is asked first.
-    pub(crate) fn name_server(&self) -> &Arc<str> {
+    pub(crate) fn name_server(&self) -> Arc<str> {
         self.0.routes.name_servers().preferred()
     }
 

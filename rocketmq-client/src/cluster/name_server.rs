@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -29,8 +29,32 @@ const PATIENCE: Duration = Duration::from_millis(500);
 pub(crate) struct NameServers {
     env: Env,
     pool: Pool,
-    addresses: Vec<Arc<str>>,
+    addresses: Addresses,
     first: AtomicUsize,
+}
+
+/// The addresses of the name servers, which may change; clones are the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Addresses(Arc<RwLock<Arc<[Arc<str>]>>>);
+
+impl Addresses {
+    fn new(addresses: &[String]) -> Self {
+        Self(Arc::new(RwLock::new(addresses.iter().map(|address| address.as_str().into()).collect())))
+    }
+
+    /// Replaces them; there is at least one.
+    pub(crate) fn replace(&self, addresses: &[String]) {
+        let addresses: Arc<[Arc<str>]> = addresses.iter().map(|address| address.as_str().into()).collect();
+        if *addresses != *self.now() {
+            tracing::info!(?addresses, "the name servers have changed");
+            // A single assignment.
+            *self.0.write().unwrap_or_else(PoisonError::into_inner) = addresses;
+        }
+    }
+
+    fn now(&self) -> Arc<[Arc<str>]> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl NameServers {
@@ -38,18 +62,23 @@ impl NameServers {
     /// address.
     pub(crate) fn new(env: Env, pool: Pool, addresses: &[String]) -> Self {
         let first = env.random_below(addresses.len());
-        let addresses = addresses.iter().map(|address| address.as_str().into()).collect();
-        Self { env, pool, addresses, first: AtomicUsize::new(first) }
+        Self { env, pool, addresses: Addresses::new(addresses), first: AtomicUsize::new(first) }
     }
 
     /// The address of the one that answered last.
-    pub(crate) fn preferred(&self) -> &Arc<str> {
-        &self.addresses[self.first.load(Ordering::Relaxed)]
+    pub(crate) fn preferred(&self) -> Arc<str> {
+        let addresses = self.addresses.now();
+        Arc::clone(&addresses[self.first.load(Ordering::Relaxed) % addresses.len()])
     }
 
-    /// The addresses of all.
-    pub(crate) fn addresses(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.addresses.iter()
+    /// The addresses of all, as they are now.
+    pub(crate) fn addresses(&self) -> Arc<[Arc<str>]> {
+        self.addresses.now()
+    }
+
+    /// The addresses, to be replaced when they change.
+    pub(super) fn changeable(&self) -> &Addresses {
+        &self.addresses
     }
 
     /// The route of a topic; `None` when the name servers do not know the topic.
@@ -71,13 +100,14 @@ impl NameServers {
         deadline: Instant,
     ) -> Result<Response> {
         let body = Bytes::new();
+        let addresses = self.addresses.now();
         let call = |index: usize| {
-            let peer = self.pool.peer(&self.addresses[index]);
+            let peer = self.pool.peer(&addresses[index]);
             let body = &body;
             async move { (index, peer.call(request, body, deadline).await) }
         };
-        let first = self.first.load(Ordering::Relaxed);
-        let mut others = (1..self.addresses.len()).map(|step| (first + step) % self.addresses.len()).peekable();
+        let first = self.first.load(Ordering::Relaxed) % addresses.len();
+        let mut others = (1..addresses.len()).map(|step| (first + step) % addresses.len()).peekable();
         let mut calls = FuturesUnordered::new();
         calls.push(call(first));
         let mut failures = Vec::new();
@@ -105,26 +135,26 @@ impl NameServers {
                     failures.push((index, answer.map_or_else(|error| error, |answer| answer.error())));
                     calls.extend(others.next().map(call));
                 }
-                None => return Err(self.nobody_answered(failures)),
+                None => return Err(nobody_answered(&addresses, failures)),
             }
         }
     }
+}
 
-    fn nobody_answered(&self, failures: Vec<(usize, Error)>) -> Error {
-        let mut message = String::from("no name server gave an answer: ");
-        for (position, (index, error)) in failures.iter().enumerate() {
-            let separator = if position == 0 { "" } else { "; " };
-            // The error names the address itself unless it failed before there was one.
-            let address = if error.broker().is_none() { &self.addresses[*index] } else { "" };
-            let _ = write!(message, "{separator}{address}{error}");
-        }
-        message.push_str(". Check the addresses given to the client, and that a name server listens there");
-        let kind = failures.first().map_or(ErrorKind::Connection, |(_, error)| error.kind());
-        let uniform = failures.iter().all(|(_, error)| error.kind() == kind);
-        let error = Error::new(if uniform { kind } else { ErrorKind::Connection }, message);
-        match failures.into_iter().next() {
-            Some((_, first)) => error.with_source(first),
-            None => error,
-        }
+fn nobody_answered(addresses: &[Arc<str>], failures: Vec<(usize, Error)>) -> Error {
+    let mut message = String::from("no name server gave an answer: ");
+    for (position, (index, error)) in failures.iter().enumerate() {
+        let separator = if position == 0 { "" } else { "; " };
+        // The error names the address itself unless it failed before there was one.
+        let address = if error.broker().is_none() { &*addresses[*index] } else { "" };
+        let _ = write!(message, "{separator}{address}{error}");
+    }
+    message.push_str(". Check the addresses given to the client, and that a name server listens there");
+    let kind = failures.first().map_or(ErrorKind::Connection, |(_, error)| error.kind());
+    let uniform = failures.iter().all(|(_, error)| error.kind() == kind);
+    let error = Error::new(if uniform { kind } else { ErrorKind::Connection }, message);
+    match failures.into_iter().next() {
+        Some((_, first)) => error.with_source(first),
+        None => error,
     }
 }

@@ -100,7 +100,17 @@ async fn consume_batch(group: &Arc<Group>, queue: &Arc<OwnedQueue>, batch: Vec<(
     if !plain.is_empty() {
         let topic = plain[0].topic();
         let handled = match group.handlers.of(topic) {
-            Some(handler) => handler.run(plain).await,
+            Some(handler) => match &group.cluster.config().telemetry {
+                None => handler.run(plain).await,
+                Some(telemetry) => {
+                    let messages = plain.clone();
+                    let run = handler.run(plain);
+                    let all_succeeded = |handled: &Vec<Handled<ConsumeResult>>| {
+                        handled.iter().all(|handled| handled.result == ConsumeResult::Success)
+                    };
+                    telemetry.process(&group.cluster, &group.name, &messages, run, all_succeeded).await
+                }
+            },
             None => {
                 let reason = format!("this consumer has no handler for topic `{topic}`: it was unsubscribed from");
                 plain.iter().map(|_| failed(reason.clone())).collect()

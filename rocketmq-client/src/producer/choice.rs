@@ -25,6 +25,11 @@ impl Inner {
 
     /// Sends a message in the form that it asks for, to the queue that the options ask for.
     pub(super) async fn send_with_options(&self, message: Message, options: SendOptions) -> Result<SendReceipt> {
+        if let Some(telemetry) = self.cluster.config().telemetry.as_ref().filter(|_| !options.observed) {
+            let options = SendOptions { observed: true, ..options };
+            let send = |message| Box::pin(self.send_with_options(message, options));
+            return telemetry.send(&self.cluster, &self.group, message, send).await;
+        }
         let _under_way = self.begin(&message, options.named_queue())?;
         let stamp = self.stamp(options.timeout);
         if self.is_watched() {

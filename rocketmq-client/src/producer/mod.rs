@@ -376,7 +376,7 @@ impl Inner {
             broker_name: Some(queue.queue.broker().into()),
             ..Default::default()
         });
-        Target { queue: queue.queue.clone(), master: self.cluster.peer(&queue.master), template }
+        Target { queue: queue.queue.clone(), master: self.cluster.sending_peer(&queue.master), template }
     }
 
     /// What stays the same over all attempts of a send that begins now.
@@ -607,7 +607,8 @@ impl ProducerBuilder {
             None => None,
         };
         let is_watched = tracer.is_some() || !self.interceptors.is_empty();
-        let is_simple = limits.is_none() && latencies.is_none() && linger.is_none() && !is_watched;
+        let is_observed = self.cluster.config().telemetry.is_some();
+        let is_simple = limits.is_none() && latencies.is_none() && linger.is_none() && !is_watched && !is_observed;
         let producer = Producer(Arc::new(Inner {
             membership: Mutex::new(Some(self.cluster.groups().join_as_producer(&group))),
             cluster: self.cluster,

@@ -24,6 +24,8 @@ pub struct SendOptions {
     pub(super) choice: Choice,
     /// Whether to fail instead of waiting for room.
     pub(super) only_at_once: bool,
+    /// Whether it is inside the span of its send already.
+    pub(super) observed: bool,
 }
 
 /// Which queue a message goes to.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use super::pool::PoolOptions;
@@ -54,9 +55,10 @@ impl Dial {
     /// Checks what can be checked before anything is dialled.
     pub(crate) fn check(&self) -> Result<()> {
         let wrong = |what: &str, text: &str| Error::new(ErrorKind::InvalidArgument, format!("{text:?} is no {what}"));
+        let has_port = |text: &str| text.parse::<Ipv6Addr>().is_err() && split(text).is_some();
         for (from, to) in &self.table {
-            let whole = split(from).is_some();
-            if whole != split(to).is_some() || (!whole && (from.is_empty() || to.is_empty())) {
+            let whole = has_port(from);
+            if whole != has_port(to) || (!whole && (from.is_empty() || to.is_empty())) {
                 return Err(wrong("address to map to: map `host:port` to `host:port`, or a host to a host", to));
             }
         }

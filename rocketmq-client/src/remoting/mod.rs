@@ -40,6 +40,7 @@ mod supervisor;
 pub(crate) use call::InFlight;
 pub use connection::Connection;
 pub use dial::Dial;
+pub(crate) use dial::split as split_address;
 pub use driver::Driver;
 pub use incoming::Incoming;
 pub use options::{ConnectionOptions, ConnectionStats, HeaderType};

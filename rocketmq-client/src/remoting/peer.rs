@@ -10,6 +10,7 @@ use rocketmq_wire::{ResponseCode, Version};
 use tokio::sync::{Notify, watch};
 
 use super::connection::Connection;
+use super::options::ConnectionStats;
 use super::response::Response;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Outcome, Result};
@@ -186,6 +187,14 @@ impl Peer {
     pub fn version(&self) -> Option<Version> {
         match &*self.0.link.borrow() {
             Link::Up(connection) => connection.peer_version(),
+            _ => None,
+        }
+    }
+
+    /// What happens on the connection that is up.
+    pub fn stats(&self) -> Option<ConnectionStats> {
+        match &*self.0.link.borrow() {
+            Link::Up(connection) => Some(connection.stats()),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! One peer for each address.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use tokio::sync::{broadcast, mpsc};
 use super::connection::lock;
 use super::dial::Dial;
 use super::incoming::Incoming;
-use super::options::ConnectionOptions;
+use super::options::{ConnectionOptions, ConnectionStats};
 use super::peer::Peer;
 use super::supervisor::Supervisor;
 use crate::env::{Env, Task};
@@ -120,6 +120,14 @@ impl Pool {
         // Dropping the task closes the peer, which wakes callers: not under the lock.
         let forgotten = lock(&self.0.peers).by_address.remove(address);
         drop(forgotten);
+    }
+
+    /// What happens on each open connection, by address.
+    pub fn stats(&self) -> BTreeMap<String, ConnectionStats> {
+        let peers = lock(&self.0.peers);
+        let open =
+            peers.by_address.iter().filter_map(|(address, (peer, _))| Some((address.to_string(), peer.stats()?)));
+        open.collect()
     }
 
     /// Connections that are opened, cannot be opened, or end, from now on. A receiver that does not keep up misses the
