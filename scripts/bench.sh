@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/require.sh
 
-goals=" ${*:-P1 P2 P3 P4 P5 P6 P10 P14 P16 P20 P22} "
+goals=" ${*:-P1 P2 P3 P4 P5 P6 P10 P14 P16 S1 S2 P20 P22} "
 asked() { local goal; for goal in "$@"; do case $goals in *" $goal "*) return 0 ;; esac; done; return 1; }
 
 target=${CARGO_TARGET_DIR:-$PWD/target}

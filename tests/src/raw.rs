@@ -78,3 +78,43 @@ fn read_answer(socket: &mut TcpStream) -> io::Result<Answer> {
         body,
     })
 }
+
+/// A connection that is kept for many requests.
+#[derive(Debug)]
+pub struct Connection {
+    socket: TcpStream,
+    opaque: u32,
+}
+
+impl Connection {
+    /// Connects; every read and write may take ten seconds.
+    ///
+    /// # Errors
+    ///
+    /// When the server cannot be reached.
+    pub fn open(address: &str) -> io::Result<Self> {
+        let address: SocketAddr = address.parse().map_err(io::Error::other)?;
+        let limit = Duration::from_secs(10);
+        let socket = TcpStream::connect_timeout(&address, limit)?;
+        socket.set_read_timeout(Some(limit))?;
+        socket.set_write_timeout(Some(limit))?;
+        socket.set_nodelay(true)?;
+        Ok(Self { socket, opaque: 0 })
+    }
+
+    /// Sends one request and reads the answer.
+    ///
+    /// # Errors
+    ///
+    /// As [`ask`].
+    pub fn ask(&mut self, code: u32, fields: &[(&str, &str)], body: &[u8]) -> io::Result<Answer> {
+        self.opaque += 1;
+        let fields: Map<String, Value> = fields.iter().map(|&(key, value)| (key.to_owned(), json!(value))).collect();
+        let header = json!({
+            "code": code, "language": "OTHER", "version": VERSION, "opaque": self.opaque, "flag": 0,
+            "extFields": fields, "serializeTypeCurrentRPC": "JSON",
+        });
+        self.socket.write_all(&frame(header.to_string().as_bytes(), body))?;
+        read_answer(&mut self.socket)
+    }
+}

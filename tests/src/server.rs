@@ -25,7 +25,7 @@ pub struct Server {
 #[derive(Debug)]
 pub enum Control {
     /// Apache's.
-    Apache(ApacheCluster),
+    Apache(Box<ApacheCluster>),
     /// Ours, as the program that users run.
     Mock(MockProcess),
 }
@@ -38,7 +38,7 @@ impl Server {
             label: format!("Apache {version}"),
             name_server: cluster.name_server(),
             broker: cluster.broker(),
-            control: RwLock::new(Control::Apache(cluster)),
+            control: RwLock::new(Control::Apache(Box::new(cluster))),
         }
     }
 

@@ -257,14 +257,27 @@ impl Server {
     ///
     /// When the process has ended.
     pub fn resident_bytes(&self) -> Result<u64, String> {
+        self.status("VmRSS:")
+    }
+
+    /// The memory it holds that no file backs, in bytes.
+    ///
+    /// # Errors
+    ///
+    /// When the process has ended.
+    pub fn anonymous_bytes(&self) -> Result<u64, String> {
+        self.status("RssAnon:")
+    }
+
+    fn status(&self, name: &str) -> Result<u64, String> {
         let path = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
         status
             .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .find_map(|line| line.strip_prefix(name))
             .and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok())
             .map(|kibibytes| kibibytes * 1024)
-            .ok_or_else(|| format!("{path} has no VmRSS"))
+            .ok_or_else(|| format!("{path} has no {name}"))
     }
 }
 

@@ -73,3 +73,23 @@ fn a_delayed_message_waits_for_space() {
     assert_eq!((delivered.count, delivered.next_due), (1, None));
     assert_eq!(bodies(&store, "T"), [vec![1; 700]]);
 }
+
+#[test]
+fn an_index_that_finds_no_space_catches_up_later() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = Store::open(directory.path(), small()).unwrap();
+    for key in ["KEYS\x01a\x02", "KEYS\x01b\x02"] {
+        put(&mut store, &PutMessage { properties: key.as_bytes(), ..message("T", b"body") });
+    }
+    let full = Limit::bytes(0);
+    let behind = store.index_behind();
+    store.index_some();
+    assert_eq!(store.index_behind(), behind);
+    assert!(store.query("T", "a", 32, 0..=i64::MAX).messages.is_empty());
+    assert_eq!(bodies(&store, "T").len(), 2, "reads go on");
+    drop(full);
+    for key in ["a", "b"] {
+        assert_eq!(store.query("T", key, 32, 0..=i64::MAX).messages.len(), 1);
+    }
+    assert_eq!(store.index_behind(), 0);
+}

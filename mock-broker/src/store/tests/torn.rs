@@ -51,7 +51,7 @@ fn check(path: &Path, kept: usize, end: usize, what: &str) {
 fn a_record_cut_at_any_byte_is_dropped_whole() {
     let directory = tempfile::tempdir().unwrap();
     let (log, starts) = unclosed(directory.path());
-    for cut in starts[2]..starts[4] {
+    for cut in starts[1]..starts[4] {
         let mut torn = log.clone();
         torn[cut..].fill(0);
         // Zeros at the end of the properties cannot be told from a cut, but no acknowledged message ends so.

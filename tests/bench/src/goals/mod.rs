@@ -6,6 +6,7 @@ mod broker;
 mod client;
 mod counts;
 mod producer;
+mod store;
 
 use crate::{
     programs::Programs,
@@ -37,6 +38,8 @@ pub const GROUPS: &[Group] = &[
     client::RUNTIMES,
     broker::STUB_SHARE,
     broker::FOOTPRINT,
+    store::RECOVERY,
+    store::TOPICS,
     apache::CLIENTS,
     apache::BROKERS,
     producer::LINGER,
