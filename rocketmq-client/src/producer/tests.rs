@@ -2,6 +2,7 @@
 
 mod batches;
 mod delays;
+mod drops;
 mod interceptors;
 mod large_bodies;
 mod limits;
