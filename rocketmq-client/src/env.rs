@@ -17,9 +17,11 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinHandle};
 
+use self::coarse::CoarseClock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::{Network, Stream, TcpNetwork};
 
+mod coarse;
 mod manual;
 
 pub use manual::ManualClock;
@@ -38,7 +40,7 @@ struct Surroundings {
 
 /// What wall-clock time is reckoned from; see [`Env::wall_clock_ms_at`].
 struct Reckoning {
-    origin: Instant,
+    coarse: CoarseClock,
     wall_at_origin_ms: AtomicI64,
     /// When to read the wall clock next, in milliseconds since the origin.
     read_at_ms: AtomicI64,
@@ -83,8 +85,7 @@ impl Env {
             )
             .with_source(error)
         })?;
-        #[expect(clippy::disallowed_methods, reason = "the origin of wall-clock time that is reckoned")]
-        let reckoning = Reckoning { origin: Instant::now(), wall_at_origin_ms: 0.into(), read_at_ms: 0.into() };
+        let reckoning = Reckoning { coarse: CoarseClock::new(), wall_at_origin_ms: 0.into(), read_at_ms: 0.into() };
         Ok(Self(Arc::new(Surroundings { runtime, clock, random: AtomicU64::new(seed), network, reckoning })))
     }
 
@@ -93,6 +94,15 @@ impl Env {
         match &self.0.clock {
             #[expect(clippy::disallowed_methods, reason = "the one place that reads the monotonic clock")]
             Clock::System => Instant::now(),
+            Clock::Manual(clock) => clock.now(),
+        }
+    }
+
+    /// Monotonic time to within 10 ms, never ahead: for what is counted in milliseconds and asked for with every message.
+    #[inline]
+    pub(crate) fn recent(&self) -> Instant {
+        match &self.0.clock {
+            Clock::System => self.0.reckoning.coarse.now(),
             Clock::Manual(clock) => clock.now(),
         }
     }
@@ -146,12 +156,15 @@ impl Env {
     pub(crate) fn wall_clock_ms_at(&self, now: Instant) -> i64 {
         const READ_EVERY_MS: i64 = 1000;
         let Clock::System = &self.0.clock else { return self.wall_clock_ms() };
-        let Reckoning { origin, wall_at_origin_ms, read_at_ms } = &self.0.reckoning;
-        let since_origin = now.saturating_duration_since(*origin);
-        let since_origin_ms = since_origin.as_secs() as i64 * 1000 + i64::from(since_origin.subsec_millis());
+        let Reckoning { coarse, wall_at_origin_ms, read_at_ms } = &self.0.reckoning;
+        let of = |at: Instant| {
+            let since_origin = at.saturating_duration_since(coarse.origin());
+            since_origin.as_secs() as i64 * 1000 + i64::from(since_origin.subsec_millis())
+        };
+        let since_origin_ms = of(now);
         if since_origin_ms >= read_at_ms.load(Ordering::Relaxed) {
-            // Two that come at the same time read the clock twice, and both are right.
-            wall_at_origin_ms.store(self.wall_clock_ms() - since_origin_ms, Ordering::Relaxed);
+            // Two that come at the same time read the clock twice, and both are right. `now` may be a little old.
+            wall_at_origin_ms.store(self.wall_clock_ms() - of(self.now()), Ordering::Relaxed);
             read_at_ms.store(since_origin_ms + READ_EVERY_MS, Ordering::Relaxed);
         }
         wall_at_origin_ms.load(Ordering::Relaxed) + since_origin_ms

@@ -5,6 +5,7 @@ mod brokers;
 pub(crate) mod consume;
 pub(crate) mod discovery;
 mod heartbeat;
+mod identity;
 mod name_server;
 mod replies;
 mod route;
@@ -14,11 +15,11 @@ mod tests;
 mod transaction_checks;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use rocketmq_wire::message::id::{UniqueId, UniqueIdFactory, UniqueIdSuffix};
+use rocketmq_wire::message::id::{UniqueId, UniqueIdSuffix};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -32,6 +33,7 @@ use crate::remoting::{Peer, Pool};
 
 pub(crate) use brokers::Brokers;
 pub(crate) use heartbeat::{Groups, Membership};
+pub(crate) use identity::Identity;
 pub(crate) use replies::Replies;
 pub(crate) use route::{Broker, MASTER_ID, Route, WriteQueue};
 pub(crate) use route_cache::{Known, QUEUES_OF_NEW_TOPIC, RouteCache, Topic};
@@ -59,22 +61,6 @@ struct Inner {
     closed: CancellationToken,
     /// The same, to be looked at for each message.
     is_closed: AtomicBool,
-}
-
-/// How a client names itself and its messages.
-#[derive(Debug)]
-pub(crate) struct Identity {
-    client_id: Arc<str>,
-    /// Whether the client id is the same each time.
-    has_instance_name: bool,
-    unique_ids: UniqueIdFactory,
-    counter: AtomicU16,
-}
-
-impl Identity {
-    pub(crate) fn new(client_id: String, has_instance_name: bool, unique_ids: UniqueIdFactory, first: u16) -> Self {
-        Self { client_id: client_id.into(), has_instance_name, unique_ids, counter: AtomicU16::new(first) }
-    }
 }
 
 impl Cluster {
@@ -153,14 +139,13 @@ impl Cluster {
     /// The part of a new message id that has to be kept.
     #[inline]
     pub(crate) fn unique_id_suffix(&self, now_ms: i64) -> UniqueIdSuffix {
-        let counter = self.0.identity.counter.fetch_add(1, Ordering::Relaxed);
-        self.0.identity.unique_ids.suffix(now_ms, counter)
+        self.0.identity.next_unique_id(now_ms)
     }
 
     /// The message id of that suffix.
     #[inline]
     pub(crate) fn unique_id_of(&self, suffix: UniqueIdSuffix) -> UniqueId {
-        self.0.identity.unique_ids.with(suffix)
+        self.0.identity.unique_id(suffix)
     }
 
     /// Where topics are.

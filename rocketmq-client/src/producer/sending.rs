@@ -97,7 +97,7 @@ impl<'a> Sending<'a> {
         }
         let (counted, way) = producer.sends.begin(|lanes| lanes.next(message.topic())).ok_or_else(shut_down)?;
         self.under_way = Some(counted);
-        let began = cluster.env().now();
+        let began = cluster.env().recent();
         let born_ms = cluster.env().wall_clock_ms_at(began);
         let unique_id = cluster.unique_id_suffix(born_ms);
         self.kept = Some(Kept { began, born_ms, unique_id });

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::Range;
 use std::str::FromStr;
 
 use crate::error::DecodeError;
@@ -108,8 +109,20 @@ impl UniqueIdFactory {
 
     /// What tells an id from the others of this factory: all of it that has to be kept while the factory is at hand.
     pub fn suffix(&self, now_millis: i64, counter: u16) -> UniqueIdSuffix {
-        let since_month_start = now_millis - month_start(now_millis, self.utc_offset_millis);
-        UniqueIdSuffix { since_month_start_millis: since_month_start as u32, counter }
+        self.suffix_in(&self.month(now_millis), now_millis, counter)
+    }
+
+    /// As [`suffix`](Self::suffix), in a month that is known to be that of `now_millis`.
+    #[inline]
+    pub fn suffix_in(&self, month: &Range<i64>, now_millis: i64, counter: u16) -> UniqueIdSuffix {
+        UniqueIdSuffix { since_month_start_millis: (now_millis - month.start) as u32, counter }
+    }
+
+    /// The month of `now_millis` in milliseconds since 1970, to be kept for as long as it lasts.
+    pub fn month(&self, now_millis: i64) -> Range<i64> {
+        // The longest month and a day later it is the next month, and no later one.
+        let start = month_start(now_millis, self.utc_offset_millis);
+        start..month_start(start + 32 * MILLIS_PER_DAY, self.utc_offset_millis)
     }
 
     /// Makes the id of that suffix.
