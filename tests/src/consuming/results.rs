@@ -101,14 +101,14 @@ pub async fn a_batch_is_acknowledged_in_part(server: &Server) {
     };
     let builder = consumer(&client, &server.name("batches-group"), &topic).batch_size(16);
     let consumer = builder.start_batch(handler).await.expect("it starts");
-    let mut counts = BTreeMap::<String, Vec<u32>>::new();
-    let mut acknowledged = 0;
-    while acknowledged < 64 {
-        let call = seen.next().await;
-        counts.entry(call.key).or_default().push(call.times);
-        acknowledged = usize::try_from(consumer.stats().consumed).expect("few");
-    }
+    let all = async {
+        while consumer.stats().consumed < 64 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    within("all are consumed", all).await;
     shut_down(consumer).await;
+    let mut counts = BTreeMap::<String, Vec<u32>>::new();
     for call in seen.rest() {
         counts.entry(call.key).or_default().push(call.times);
     }
