@@ -70,18 +70,20 @@ pub(crate) async fn pull(peer: &Peer, request: &PullMessageRequest<'_>, deadline
     Ok(Pulled { status, header, body, was_reset })
 }
 
-/// The offset that a group has stored for a queue; `None` when the broker says that there is none.
+/// The offset that a group has stored for a queue; `None` when the broker says that there is none. Brokers say 0 to a group
+/// that they do not know while they have all of a queue in memory; if `is_strict`, those of 5.0 and later do not.
 pub(crate) async fn query_consumer_offset(
     peer: &Peer,
     group: &str,
     queue: &MessageQueue,
+    is_strict: bool,
     deadline: Instant,
 ) -> Result<Option<i64>> {
     let request = QueryConsumerOffsetRequest {
         consumer_group: group.into(),
         topic: queue.topic().into(),
         queue_id: queue.id(),
-        set_zero_if_not_found: None,
+        set_zero_if_not_found: is_strict.then_some(false),
         broker_name: Some(queue.broker().into()),
     };
     let name = |error: crate::Error| error.with_operation("query the consumer offset");

@@ -166,6 +166,13 @@ impl PushConsumerBuilder {
         self
     }
 
+    /// Takes [`consume_from`](Self::consume_from) at its word, also for a topic that is so young that its broker still has
+    /// all of it in memory: brokers then tell new groups to begin at the first message. Brokers before 5.0 do so anyway.
+    pub fn strict_start(mut self) -> Self {
+        self.options.strict_start = true;
+        self
+    }
+
     /// Sets how many messages a handler of [batches](Self::start_batch) gets at once, at most; 32 by default there, from 1
     /// to 1,024. They are of one topic and one queue. A handler is not kept waiting for more than are there.
     pub fn batch_size(mut self, messages: usize) -> Self {

@@ -64,9 +64,53 @@ async fn work(group: Arc<Group>, index: usize, mut wanted: watch::Receiver<usize
             _ = wanted.wait_for(|wanted| *wanted <= index) => return,
             work = group.dispatch.next(group.env(), group.options.batch_size) => work,
         };
-        let Some(Work { queue, messages }) = work else { return };
-        consume(&group, &queue, messages).await;
+        let Some(Work { queue, mut messages }) = work else { return };
+        match messages.pop() {
+            // What most consumers do all the time, with as little as it takes.
+            Some((ticket, message)) if messages.is_empty() => consume_one(&group, &queue, ticket, message).await,
+            last => {
+                messages.extend(last);
+                consume(&group, &queue, messages).await;
+            }
+        }
     }
+}
+
+async fn consume_one(group: &Arc<Group>, queue: &Arc<OwnedQueue>, ticket: Ticket, message: MessageView) {
+    let started = group.env().now();
+    let handled = match message.plain(group.options.max_body_bytes, group.env().wall_clock_ms_at(started)) {
+        Ok(plain) => match group.handlers.of(plain.topic()) {
+            Some(handler) => handler.run_one(plain).await,
+            None => failed(no_handler(plain.topic())),
+        },
+        Err(error) => failed(error.to_string()),
+    };
+    let took = group.env().now().saturating_duration_since(started);
+    finish(group, queue, ticket, message, handled, took).await;
+}
+
+/// Counts what a handler came to, and does what it says.
+async fn finish(
+    group: &Arc<Group>,
+    queue: &Arc<OwnedQueue>,
+    ticket: Ticket,
+    message: MessageView,
+    handled: Handled<ConsumeResult>,
+    took: Duration,
+) {
+    let Handled { result, reason, panicked } = handled;
+    let succeeded = result == ConsumeResult::Success;
+    queue.note_consumed(group.env(), succeeded, took);
+    if panicked {
+        group.counters.panicked.one();
+    } else if !succeeded {
+        group.counters.failed.one();
+    }
+    settle::settle(group, Settled { queue: Arc::clone(queue), ticket, message, result, reason }).await;
+}
+
+fn no_handler(topic: &str) -> String {
+    format!("this consumer has no handler for topic `{topic}`: it was unsubscribed from")
 }
 
 /// Runs handlers for messages of one queue; those of one topic together.
@@ -112,7 +156,7 @@ async fn consume_batch(group: &Arc<Group>, queue: &Arc<OwnedQueue>, batch: Vec<(
                 }
             },
             None => {
-                let reason = format!("this consumer has no handler for topic `{topic}`: it was unsubscribed from");
+                let reason = no_handler(topic);
                 plain.iter().map(|_| failed(reason.clone())).collect()
             }
         };
@@ -124,17 +168,9 @@ async fn consume_batch(group: &Arc<Group>, queue: &Arc<OwnedQueue>, batch: Vec<(
     let is_ordered = queue.order().is_ordered();
     let mut goes_on = true;
     for ((ticket, message), result) in batch.into_iter().zip(results) {
-        let Handled { result, reason, panicked } =
-            result.unwrap_or_else(|| failed("the handler gave no result".into()));
-        let succeeded = result == ConsumeResult::Success;
-        queue.note_consumed(group.env(), succeeded, took);
-        if panicked {
-            group.counters.panicked.one();
-        } else if !succeeded {
-            group.counters.failed.one();
-        }
-        goes_on &= !is_ordered || succeeded;
-        settle::settle(group, Settled { queue: Arc::clone(queue), ticket, message, result, reason }).await;
+        let handled = result.unwrap_or_else(|| failed("the handler gave no result".into()));
+        goes_on &= !is_ordered || handled.result == ConsumeResult::Success;
+        finish(group, queue, ticket, message, handled, took).await;
     }
     goes_on
 }

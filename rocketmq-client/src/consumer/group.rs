@@ -55,6 +55,7 @@ impl std::fmt::Debug for Hooks {
 pub(super) struct Options {
     pub(super) concurrency: usize,
     pub(super) consume_from: ConsumeFrom,
+    pub(super) strict_start: bool,
     pub(super) order: Order,
     pub(super) broadcasting: bool,
     pub(super) limits: Limits,
@@ -81,6 +82,7 @@ impl Default for Options {
         Self {
             concurrency: 20,
             consume_from: ConsumeFrom::default(),
+            strict_start: false,
             order: Order::Free,
             broadcasting: false,
             limits: Limits::default(),
@@ -171,7 +173,8 @@ impl Group {
     pub(super) fn new(parts: Parts) -> Self {
         let Parts { name, cluster, options, hooks, subscriptions, strategy, offsets, handlers } = parts;
         let offsets_at_brokers = offsets.is_none();
-        let offsets = offsets.unwrap_or_else(|| Arc::new(BrokerOffsets { cluster: cluster.clone() }));
+        let offsets = offsets
+            .unwrap_or_else(|| Arc::new(BrokerOffsets { cluster: cluster.clone(), is_strict: options.strict_start }));
         Self {
             retry_topic: names::retry_topic(&name).into(),
             name,

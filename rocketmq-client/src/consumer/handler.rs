@@ -194,6 +194,17 @@ impl Handler {
         }))
     }
 
+    /// Hands one message over.
+    pub(super) async fn run_one(&self, message: MessageView) -> Handled<ConsumeResult> {
+        match self {
+            Self::One(handler) => handler(message).await,
+            Self::Batch(handler) => {
+                let Handled { result, reason, panicked } = handler(vec![message]).await;
+                Handled { result: result.of(0), reason, panicked }
+            }
+        }
+    }
+
     /// Hands messages over, one after the other or all at once. The results are in the order of the messages.
     pub(super) async fn run(&self, messages: Vec<MessageView>) -> Vec<Handled<ConsumeResult>> {
         match self {

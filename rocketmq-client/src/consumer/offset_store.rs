@@ -43,13 +43,15 @@ pub trait OffsetStore: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct BrokerOffsets {
     pub(crate) cluster: Cluster,
+    /// Whether "none" is asked for where brokers would say 0.
+    pub(crate) is_strict: bool,
 }
 
 #[async_trait]
 impl OffsetStore for BrokerOffsets {
     async fn load(&self, group: &str, queue: &MessageQueue) -> Result<Option<i64>> {
         let deadline = self.cluster.env().now() + self.cluster.config().request_timeout;
-        consume::query_consumer_offset(&keeper(&self.cluster, queue)?, group, queue, deadline).await
+        consume::query_consumer_offset(&keeper(&self.cluster, queue)?, group, queue, self.is_strict, deadline).await
     }
 
     async fn store(&self, group: &str, queue: &MessageQueue, offset: i64) -> Result<()> {

@@ -75,7 +75,13 @@ impl QueueWorker {
     /// Dropping the future lets the queue go as it is: what is not committed will be delivered again.
     pub(super) async fn run(self) {
         let _reported = ReportReleased(&self.group, &self.queue);
-        let Some((offset, position, locked_until)) = self.until_stopped(self.begin()).await else { return };
+        let Some((offset, position, locked_until)) = self.until_stopped(self.begin()).await else {
+            if self.group.options.needs_locks() {
+                // It may have been given meanwhile.
+                lock::unlock(&self.group, &self.queue).await;
+            }
+            return;
+        };
         let is_own_retry_topic = self.queue.topic() == &*self.group.retry_topic;
         let namespace = self.group.cluster.namespace().clone();
         let origin = Arc::new(Origin::new(self.queue.clone(), is_own_retry_topic, namespace));

@@ -18,6 +18,8 @@ use crate::transport::{MemoryListener, MemoryNetwork};
 pub(super) const NAME_SERVER: &str = "127.0.0.1:9876";
 pub(super) const BROKER: &str = "127.0.0.1:10911";
 pub(super) const BROKER_NAME: &str = "broker-a";
+/// Its other replica, which is in routes when a test says so.
+pub(super) const SLAVE: &str = "127.0.0.1:10921";
 
 /// The delay before a message that was sent back comes again.
 pub(super) const RETRY_DELAY: Duration = Duration::from_secs(10);
@@ -58,6 +60,16 @@ pub(super) struct State {
     pub(super) subscriptions_of_others: BTreeMap<String, String>,
     /// What the client answered to requests of the broker.
     pub(super) answered: Vec<RemotingCommand>,
+    /// Whether there is a slave.
+    pub(super) has_slave: bool,
+    /// The replica that pulls are to be sent to.
+    pub(super) suggested: i64,
+    /// Whether the master hangs up whatever is asked.
+    pub(super) master_is_away: bool,
+    /// Whether name server and master hang up.
+    pub(super) all_are_away: bool,
+    /// Whether the master is at the slave's address.
+    pub(super) has_moved: bool,
     /// Where messages sent back or sent to a retry topic went, with their properties.
     pub(super) sent: Vec<RemotingCommand>,
 }
@@ -71,6 +83,8 @@ struct Queue {
 /// A request that the broker got.
 pub(super) struct Asked {
     pub(super) request: RemotingCommand,
+    /// Whether the slave was asked.
+    pub(super) of_slave: bool,
 }
 
 impl Asked {
@@ -123,9 +137,9 @@ impl FakeBroker {
         let (appended, _) = watch::channel(0);
         let state = Mutex::new(State { next_physical_offset: 1000, ..Default::default() });
         let this = Self(Arc::new(Shared { env: env.clone(), state, appended, tasks: Mutex::default() }));
-        for address in [NAME_SERVER, BROKER] {
+        for address in [NAME_SERVER, BROKER, SLAVE] {
             let listener = network.listen(address.parse().expect("an address"), 64 * 1024);
-            let serving = env.spawn(this.clone().accept(listener));
+            let serving = env.spawn(this.clone().accept(listener, address));
             this.own(serving);
         }
         this
@@ -230,15 +244,15 @@ impl FakeBroker {
         }
     }
 
-    async fn accept(self, mut listener: MemoryListener) {
+    async fn accept(self, mut listener: MemoryListener, address: &'static str) {
         loop {
             let stream = listener.accept().await;
-            let serving = self.0.env.spawn(self.clone().serve(stream));
+            let serving = self.0.env.spawn(self.clone().serve(stream, address));
             self.own(serving);
         }
     }
 
-    async fn serve(self, stream: DuplexStream) {
+    async fn serve(self, stream: DuplexStream, address: &'static str) {
         let (mut reader, mut writer) = tokio::io::split(stream);
         let (answers, mut to_write) = mpsc::unbounded_channel::<Bytes>();
         let id = {
@@ -258,7 +272,7 @@ impl FakeBroker {
                         self.state().answered.push(request);
                         continue;
                     }
-                    let answering = self.clone().answer(id, request, answers.clone(), hang_up.clone());
+                    let answering = self.clone().answer(id, address, request, answers.clone(), hang_up.clone());
                     let answering = self.0.env.spawn(answering);
                     self.own(answering);
                 }
@@ -303,6 +317,7 @@ impl FakeBroker {
     async fn answer(
         self,
         connection: u64,
+        address: &'static str,
         request: RemotingCommand,
         answers: mpsc::UnboundedSender<Bytes>,
         hang_up: tokio_util::sync::CancellationToken,
@@ -310,7 +325,11 @@ impl FakeBroker {
         let code = RequestCode(request.code);
         let scripted = {
             let mut state = self.state();
-            state.requests.push(Asked { request: request.clone() });
+            state.requests.push(Asked { request: request.clone(), of_slave: address == SLAVE });
+            if (address == BROKER && state.master_is_away) || (address != SLAVE && state.all_are_away) {
+                drop(state);
+                return hang_up.cancel();
+            }
             let script = state.script.iter_mut().find(|(scripted, _)| *scripted == code);
             script.and_then(|(_, script)| script.pop_front())
         };
@@ -437,8 +456,10 @@ impl FakeBroker {
         let Some(queues) = self.state().topics.get(topic).copied() else {
             return refusal(ResponseCode::TOPIC_NOT_EXIST);
         };
+        let master = if self.state().has_moved { SLAVE } else { BROKER };
+        let slave = if self.state().has_slave { format!(r#",1:"{SLAVE}""#) } else { String::new() };
         let body = format!(
-            r#"{{"brokerDatas":[{{"brokerAddrs":{{0:"{BROKER}"}},"brokerName":"{BROKER_NAME}","cluster":"c"}}],
+            r#"{{"brokerDatas":[{{"brokerAddrs":{{0:"{master}"{slave}}},"brokerName":"{BROKER_NAME}","cluster":"c"}}],
                 "queueDatas":[{{"brokerName":"{BROKER_NAME}","perm":6,"readQueueNums":{queues},"writeQueueNums":{queues}}}]}}"#
         );
         RemotingCommand { body: body.into(), ..success(Vec::new()) }
@@ -480,9 +501,10 @@ impl FakeBroker {
         loop {
             appended.borrow_and_update();
             let (min, max) = self.bounds(topic, queue_id);
+            let suggested = self.state().suggested;
             let answer = |code: ResponseCode, next: i64| {
                 let fields = vec![
-                    ("suggestWhichBrokerId", "0".to_owned()),
+                    ("suggestWhichBrokerId", suggested.to_string()),
                     ("nextBeginOffset", next.to_string()),
                     ("minOffset", min.to_string()),
                     ("maxOffset", max.to_string()),

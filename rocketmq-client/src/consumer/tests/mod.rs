@@ -7,6 +7,7 @@ mod fake_broker;
 mod offsets;
 mod order;
 mod requests;
+mod slaves;
 mod timing;
 mod trouble;
 

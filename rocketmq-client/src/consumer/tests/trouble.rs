@@ -129,3 +129,95 @@ async fn closing_the_client_ends_its_consumers() {
     assert_eq!(fixture.broker.count(RequestCode::PULL_MESSAGE), pulls);
     fixture.drive(consumer.shutdown()).await.expect("it has ended");
 }
+
+#[tokio::test]
+async fn a_break_of_two_minutes_is_survived() {
+    let fixture = Fixture::new(2);
+    fixture.broker.append_numbered(TOPIC, 2, 0..10);
+    let consumer = fixture.consumer().await;
+    fixture.until(SOON, "all are handled", || fixture.handled.count() == 10).await;
+    fixture.broker.state().all_are_away = true;
+    fixture.clock.advance(Duration::from_secs(130)).await;
+    fixture.broker.append_numbered(TOPIC, 2, 10..20);
+    fixture.broker.state().all_are_away = false;
+    fixture.until(Duration::from_secs(20), "the rest is handled", || fixture.handled.count() == 20).await;
+    fixture.until(Duration::from_secs(20), "it is ready", || consumer.is_ready()).await;
+}
+
+#[tokio::test]
+async fn a_broker_that_comes_back_elsewhere_is_found() {
+    let fixture = Fixture::new(2);
+    fixture.broker.append_numbered(TOPIC, 2, 0..10);
+    let _consumer = fixture.consumer().await;
+    fixture.until(SOON, "all are handled", || fixture.handled.count() == 10).await;
+    fixture.broker.state().has_moved = true;
+    fixture.broker.state().master_is_away = true;
+    fixture.clock.advance(Duration::from_secs(16)).await;
+    fixture.broker.append_numbered(TOPIC, 2, 10..20);
+    fixture.until(Duration::from_secs(20), "the rest is handled", || fixture.handled.count() == 20).await;
+}
+
+#[tokio::test]
+async fn members_that_are_listed_as_nothing_are_asked_for_again() {
+    for body in ["", "null", "{}", r#"{"consumerIdList":null}"#, r#"{"consumerIdList":[]}"#] {
+        let fixture = Fixture::new(1);
+        fixture.broker.append_numbered(TOPIC, 1, 0..5);
+        let empty = Scripted::Answer(ResponseCode::SUCCESS, None, Vec::new(), body.into());
+        fixture.broker.script(RequestCode::GET_CONSUMER_LIST_BY_GROUP, [empty]);
+        let _consumer = fixture.consumer().await;
+        fixture.until(Duration::from_secs(3), "all are handled", || fixture.handled.count() == 5).await;
+    }
+}
+
+#[tokio::test]
+async fn consumers_that_come_and_go_leave_nothing_behind() {
+    let fixture = Fixture::new(2);
+    let cycle = async || {
+        let consumer = fixture.consumer().await;
+        fixture.drive(consumer.shutdown()).await.expect("nothing is under way");
+        drop(consumer);
+        fixture.clock.advance(SOON).await;
+    };
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    for _ in 0..3 {
+        cycle().await;
+    }
+    let before = alive();
+    for _ in 0..30 {
+        cycle().await;
+    }
+    // The broker's own tasks: one for each request that it may still be answering.
+    let served = fixture.broker.count(RequestCode::PULL_MESSAGE);
+    assert!(alive() <= before + 4, "{} tasks, and {before} before; {served} pulls", alive());
+    assert!(fixture.broker.state().members.values().all(|members| members.is_empty()));
+}
+
+#[tokio::test]
+async fn messages_that_the_users_filter_refuses_count_as_consumed() {
+    let fixture = Fixture::new(1);
+    fixture.broker.append_numbered(TOPIC, 1, 0..20);
+    let handled = fixture.handled.clone();
+    let handler = move |message: MessageView| {
+        handled.note(&message);
+        async {}
+    };
+    let builder = fixture.builder().await.filter(|message| message.queue_offset() % 4 == 0);
+    let consumer = builder.start(handler).await.expect("the broker answers");
+    fixture.until(SOON, "all are handled", || fixture.handled.count() == 5).await;
+    fixture.drive(consumer.shutdown()).await.expect("nothing is under way");
+    assert_eq!((consumer.stats().filtered, fixture.broker.committed(GROUP, TOPIC, 0)), (15, Some(20)));
+}
+
+#[tokio::test]
+async fn a_strict_start_is_asked_for() {
+    for is_strict in [false, true] {
+        let fixture = Fixture::new(1);
+        let builder = fixture.builder().await;
+        let builder = if is_strict { builder.strict_start() } else { builder };
+        let _consumer = builder.start(async |_| ()).await.expect("the broker answers");
+        let asked = || fixture.broker.count(RequestCode::QUERY_CONSUMER_OFFSET) > 0;
+        fixture.until(SOON, "the offset is asked for", asked).await;
+        let request = fixture.broker.last(RequestCode::QUERY_CONSUMER_OFFSET);
+        assert_eq!(request.field("setZeroIfNotFound"), is_strict.then_some("false"));
+    }
+}

@@ -1,0 +1,14 @@
+//! Our consumer on Apache RocketMQ 4.4.0.
+
+use std::sync::LazyLock;
+
+use rocketmq_tests::{consuming, server::Server};
+
+static SERVER: LazyLock<Server> = LazyLock::new(|| Server::apache("4.4.0"));
+
+consuming! {
+    our_consumer: SERVER;
+    a_queue_waits_for_the_message_that_failed, a_poisonous_message_leaves_its_queue,
+    results_decide_what_becomes_of_messages, a_batch_is_acknowledged_in_part, a_stream_is_acknowledged_one_by_one,
+    sql92_filters, topics_come_and_go,
+}
