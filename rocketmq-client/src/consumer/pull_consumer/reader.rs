@@ -168,7 +168,7 @@ impl QueueReader {
     /// When the broker does not answer.
     pub async fn committed(&self, queue: &MessageQueue) -> Result<Option<i64>> {
         let master = self.master(queue).await?;
-        let offset = consume::query_consumer_offset(&master, &self.group, queue, self.deadline()).await?;
+        let offset = consume::query_consumer_offset(&master, &self.group, queue, false, self.deadline()).await?;
         Ok(offset.filter(|offset| *offset >= 0))
     }
 
