@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use rocketmq_wire::message::record::END_OF_FILE_SIZE;
 use rocketmq_wire::message::stored::{LogEntry, RecordView};
 
 use crate::store::consume_queue::{ConsumeQueue, ENTRY_SIZE, Entry};
@@ -17,6 +18,8 @@ use crate::store::queues::Queues;
 
 /// How many of the last files are looked at after a store was not closed.
 const SUSPECT_FILES: usize = 3;
+/// The log is read in pieces of this size.
+const READ_AT_ONCE: usize = 512 << 10;
 /// A size beyond this is no record, whatever follows it.
 const LARGEST_RECORD: usize = 256 << 20;
 
@@ -95,34 +98,54 @@ struct EndOfRecords {
 /// Reads, not maps: on a full disk a hole in the file cannot be mapped in.
 fn end_of_records(path: &Path, base: u64) -> Result<EndOfRecords, StoreError> {
     let read = || {
-        let file = File::open(path)?;
+        let mut file = File::open(path)?;
         let size = file.metadata()?.len() as usize;
-        let mut reader = BufReader::with_capacity(256 << 10, file);
-        let mut record = Vec::new();
+        let mut window = Window { bytes: Vec::new(), from: 0 };
         let mut at = 0;
         while at < size {
-            record.clear();
-            reader.by_ref().take(8).read_to_end(&mut record)?;
-            let length = record.first_chunk::<4>().map_or(0, |length| i32::from_be_bytes(*length));
+            let head = window.at_least(&mut file, END_OF_FILE_SIZE)?;
+            let length = head.first_chunk::<4>().map_or(0, |length| i32::from_be_bytes(*length));
             let length = usize::try_from(length).unwrap_or(0);
-            if length < record.len() || length > size - at || length > LARGEST_RECORD {
+            if length < END_OF_FILE_SIZE || length > size - at || length > LARGEST_RECORD {
                 break;
             }
-            reader.by_ref().take((length - record.len()) as u64).read_to_end(&mut record)?;
-            match LogEntry::parse(&record) {
-                Ok(LogEntry::EndOfFile { size: filler }) if at + filler == size => {
+            let entry = window.at_least(&mut file, length)?;
+            match entry.get(..length).map(LogEntry::parse) {
+                Some(Ok(LogEntry::EndOfFile { size: filler })) if at + filler == size => {
                     return Ok(EndOfRecords { written: size, is_full: true });
                 }
-                Ok(LogEntry::Record(found))
+                Some(Ok(LogEntry::Record(found)))
                     if u64::try_from(found.physical_offset()) == Ok(base + at as u64) && found.verify_crc().is_ok() => {
                 }
                 _ => break,
             }
+            window.from += length;
             at += length;
         }
         Ok(EndOfRecords { written: at, is_full: false })
     };
     read().map_err(StoreError::io("cannot read the commit log", path))
+}
+
+/// What has been read of a file and not been looked at yet.
+struct Window {
+    bytes: Vec<u8>,
+    /// Where that begins.
+    from: usize,
+}
+
+impl Window {
+    /// Returns at least so many bytes, or all that the file still has; reads many at a time.
+    fn at_least(&mut self, file: &mut File, count: usize) -> io::Result<&[u8]> {
+        if self.bytes.len() - self.from < count {
+            self.bytes.drain(..self.from);
+            self.from = 0;
+            let missing = count.max(READ_AT_ONCE) - self.bytes.len();
+            self.bytes.reserve(missing);
+            file.take(missing as u64).read_to_end(&mut self.bytes)?;
+        }
+        Ok(&self.bytes[self.from..])
+    }
 }
 
 /// Opens all queues, cut where they point beyond the log's end, and returns the physical offset that follows the last
