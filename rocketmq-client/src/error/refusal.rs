@@ -19,7 +19,7 @@ pub(super) fn kind_of(code: i32) -> ErrorKind {
         Code::FLUSH_DISK_TIMEOUT | Code::SLAVE_NOT_AVAILABLE | Code::FLUSH_SLAVE_TIMEOUT => ErrorKind::NotStored,
         Code::MESSAGE_ILLEGAL | Code::SUBSCRIPTION_PARSE_FAILED | Code::INVALID_PARAMETER => ErrorKind::InvalidArgument,
         Code::NO_PERMISSION | Code::ILLEGAL_OPERATION => ErrorKind::NotPermitted,
-        Code::TOPIC_NOT_EXIST | Code::NOT_LEADER_FOR_QUEUE => ErrorKind::NoRoute,
+        Code::TOPIC_NOT_EXIST => ErrorKind::NoRoute,
         Code::PULL_NOT_FOUND
         | Code::PULL_OFFSET_MOVED
         | Code::QUERY_NOT_FOUND
@@ -108,7 +108,11 @@ mod tests {
         };
         for (codes, kind, retriable) in [
             (&[1, 204, 205][..], Rejected, true),
-            (&[4, 18, 20, 25, 28, 200, 201, 202, 203, 2000, 2016, -1000, -1002, -1004, -1006, 12_345], Rejected, false),
+            (
+                &[4, 18, 20, 25, 28, 501, 200, 201, 202, 203, 2000, 2016, -1000, -1002, -1004, -1006, 12_345],
+                Rejected,
+                false,
+            ),
             (&[2, 14, 215, 1500], Busy, true),
             (&[209, 212], Busy, false),
             (&[3, 15, 213], Unsupported, false),
@@ -117,7 +121,6 @@ mod tests {
             (&[16], NotPermitted, true),
             (&[604], NotPermitted, false),
             (&[17], NoRoute, true),
-            (&[501], NoRoute, false),
             (&[19, 21, 22, 24, 26, 27, 206, 208, 211, 3002], NotFound, false),
             (&[207, 210], Timeout, false),
             (&[3001], Unauthenticated, false),
