@@ -29,11 +29,11 @@ fn our_admin_like_4_4() {
 #[test]
 fn mqadmin_5_3_3() {
     let server = Server::mock(&[]);
-    run(administration::mqadmin(&server, &Driver::java("5.3.3", Headers::Json)));
+    run(administration::mqadmin(&server, &Driver::java("5.3.3", Headers::Json), true));
 }
 
 #[test]
 fn mqadmin_4_9_7() {
     let server = Server::mock(&[("compatibility", "4.9")]);
-    run(administration::mqadmin(&server, &Driver::java("4.9.7", Headers::Json)));
+    run(administration::mqadmin(&server, &Driver::java("4.9.7", Headers::Json), false));
 }
