@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use rocketmq_tests::{
     every_scenario,
     party::{go, java, ours},
-    scenarios,
+    producing, scenarios,
     server::Server,
 };
 
@@ -33,4 +33,9 @@ fn our_pull_consumer() {
 #[test]
 fn dead_letters() {
     rocketmq_tests::administration::run(rocketmq_tests::pulling::dead_letters(&SERVER));
+}
+producing! {
+    our_producer: SERVER;
+    transactions_decide_what_is_delivered, batches_are_read_by_all, a_key_keeps_its_order,
+    timed_messages_are_not_early, lingering_sends_arrive_where_receipts_say,
 }
