@@ -364,6 +364,11 @@ impl Compatibility {
         }
     }
 
+    /// Whether access control answers in terms of users (5.3 and later) instead of access keys.
+    pub(crate) const fn has_users(self) -> bool {
+        matches!(self, Self::V5_3)
+    }
+
     /// Whether replies to requests are handed to the clients that asked (324, 325).
     pub(crate) const fn has_request_reply(self) -> bool {
         !matches!(self, Self::V4_4)

@@ -14,6 +14,7 @@
 //! ([`Compatibility`]). Ports are free ones on 127.0.0.1, messages live in memory and time can be turned
 //! ([`MockBroker::advance`]), so tests need no sleep and leave nothing behind.
 
+mod acl;
 mod broker;
 pub mod clock;
 mod compatibility;

@@ -231,6 +231,11 @@ impl<'a> Reply<'a> {
         Self::new(ResponseCode::SYSTEM_ERROR).remark(error.to_string())
     }
 
+    /// The answer to a request that access control refuses.
+    pub(crate) fn refused(code: ResponseCode, remark: Cow<'static, str>) -> Self {
+        Self::new(code).remark(remark)
+    }
+
     /// The answer to a code that is not served.
     pub(crate) fn not_supported(code: RequestCode) -> Self {
         Self::new(ResponseCode::REQUEST_CODE_NOT_SUPPORTED).remark(format!(" request type {} not supported", code.0))

@@ -8,6 +8,7 @@ use rocketmq_wire::message::names;
 use rocketmq_wire::model::perm;
 
 use crate::compatibility::Compatibility;
+use crate::server::{TlsMode, TlsSettings};
 use crate::store::{DelayLevels, Retention, TimerConfig};
 
 /// The settings of a broker and the name server beside it; the defaults are those of Apache's broker.
@@ -106,6 +107,13 @@ pub(crate) struct Settings {
     /// Whether a broker 5.x sets the offsets of a group itself when told to, or has the members do it
     /// (`useServerSideResetOffset`). Default true.
     pub(crate) server_side_reset: bool,
+    /// Which connections are encrypted, and by what (`tls.server.mode`, `tls.server.certPath`, `tls.server.keyPath`,
+    /// `tls.server.trustCertPath`). Default both kinds of connections, and a certificate made on the spot.
+    pub(crate) tls: TlsSettings,
+    /// Whether requests to the broker have to be signed by an account (`aclEnable`). Default false.
+    pub(crate) access_control: bool,
+    /// The accounts: a file such as Apache's `plain_acl.yml` (`aclFile`, which is ours).
+    pub(crate) accounts: Option<PathBuf>,
     /// Where the store is; none keeps it in memory.
     pub(crate) store: Option<PathBuf>,
     /// The address put into stored messages and ids when the broker listens on an unspecified one.
@@ -164,6 +172,9 @@ impl Default for Settings {
             recall_messages: false,
             store_replies: true,
             server_side_reset: true,
+            tls: TlsSettings::default(),
+            access_control: false,
+            accounts: None,
             store: None,
             advertised: None,
             name_servers: Vec::new(),
@@ -275,6 +286,19 @@ impl Settings {
                 self.delay_levels = DelayLevels::parse(value).map_err(|error| bad(&error.to_string()))?;
             }
             "useServerSideResetOffset" => self.server_side_reset = boolean()?,
+            "tls.server.mode" => {
+                self.tls.mode = match value {
+                    "disabled" => TlsMode::Disabled,
+                    "permissive" => TlsMode::Permissive,
+                    "enforcing" => TlsMode::Enforcing,
+                    _ => return Err(bad("say disabled, permissive or enforcing")),
+                }
+            }
+            "tls.server.certPath" => self.tls.certificate = Some(value.into()),
+            "tls.server.keyPath" => self.tls.key = Some(value.into()),
+            "tls.server.trustCertPath" => self.tls.client_authority = Some(value.into()),
+            "aclEnable" => self.access_control = boolean()?,
+            "aclFile" => self.accounts = Some(value.into()),
             "storePathRootDir" => self.store = Some(value.into()),
             "mappedFileSizeCommitLog" | "mapedFileSizeCommitLog" => {
                 self.commit_log_file_size = Some(number(4096, 4 * GIB)? as usize);

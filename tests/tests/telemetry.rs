@@ -9,7 +9,7 @@ use std::{
 
 use rocketmq_mock_broker::MockBroker;
 use rocketmq_native::{
-    Client, ConnectionEvent, ConsumeFrom, Message, Telemetry,
+    Client, ConnectionEvent, ConsumeFrom, Message, MessageQueue, SendOptions, Telemetry,
     telemetry::{MetricsSink, Propagation, TRACE_PARENT, TraceParent},
 };
 use tokio::sync::mpsc;
@@ -136,7 +136,8 @@ async fn spans_contexts_metrics_and_connections() {
     let seen = library.0.lock().expect("whole").clone();
     assert_eq!(seen[..2], [Some(PARENT.to_owned()), Some("vendor=1".to_owned())]);
     let producer = client.producer("tellers").start().await.expect("the producer starts");
-    producer.send(Message::new("told", vec![0; 5 << 20])).await.expect_err("too large");
+    let nowhere = SendOptions::new().queue(MessageQueue::new("told", "no-such-broker", 0));
+    producer.send_with(Message::new("told", "body"), nowhere).await.expect_err("no such broker");
 
     let sends = log.lines("messaging.operation.name=\"send\"");
     assert_eq!(sends.len(), 2, "{sends:?}");
@@ -150,14 +151,14 @@ async fn spans_contexts_metrics_and_connections() {
     ] {
         assert!(sends[0].contains(part), "{part} in {}", sends[0]);
     }
-    assert!(sends[1].contains("message_too_large"), "{}", sends[1]);
+    assert!(sends[1].contains("no_route"), "{}", sends[1]);
     let processed = log.lines("messaging.operation.name=\"process\"");
     assert_eq!(processed.len(), 2, "{processed:?}");
     assert!(processed[0].contains("parent_span_id=00f067aa0ba902b7"), "{}", processed[0]);
     assert!(processed[0].contains("error.type=\"handler\"") && !processed[1].contains("error.type"), "{processed:?}");
 
     assert_eq!(sink.of("messaging.client.sent.messages"), [1.0]);
-    assert_eq!(sink.of("messaging.client.sent.messages message_too_large"), [1.0]);
+    assert_eq!(sink.of("messaging.client.sent.messages no_route"), [1.0]);
     assert_eq!(sink.of("messaging.client.consumed.messages"), [1.0, 1.0]);
     assert_eq!(
         (sink.of("messaging.process.duration").len(), sink.of("messaging.process.duration handler").len()),

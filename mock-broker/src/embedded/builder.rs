@@ -82,6 +82,25 @@ impl MockBrokerBuilder {
         self
     }
 
+    /// Serves only requests that an account of this file has signed and is permitted, as a broker with `aclEnable` does; the
+    /// file is one such as Apache's `plain_acl.yml` and is read again when it changes. Default: everybody is served.
+    ///
+    /// The name server checks nothing, as Apache's.
+    pub fn access_control(mut self, accounts: impl Into<PathBuf>) -> Self {
+        self.settings.access_control = true;
+        self.settings.accounts = Some(accounts.into());
+        self
+    }
+
+    /// Encrypts connections with the certificate and key of these PEM files. Without it they are encrypted with a
+    /// certificate made on the spot, [`MockBroker::certificate`]. Plain connections are taken on the same ports, unless
+    /// `tls.server.mode` is set to `enforcing`.
+    pub fn certificate(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.settings.tls.certificate = Some(certificate.into());
+        self.settings.tls.key = Some(key.into());
+        self
+    }
+
     /// Sets an Apache property of a broker by its name: `brokerClusterName`, `brokerName`, `brokerIP1`, `regionId`,
     /// `traceOn`, `autoCreateTopicEnable`, `autoCreateSubscriptionGroup`, `defaultTopicQueueNums`,
     /// `longPollingEnable`, `shortPollingTimeMills`, `notifyConsumerIdsChangedEnable`, `maxMessageSize`,
@@ -91,7 +110,9 @@ impl MockBrokerBuilder {
     /// `timerWheelEnable`, `timerPrecisionMs`, `timerMaxDelaySec`, `timerRollWindowSlot`, `mappedFileSizeTimerLog` or
     /// `recallMessageEnable`, `enablePropertyFilter`, `namesrvAddr`
     /// (name servers of other processes, to register at as well), `brokerPermission`, `traceTopicEnable`,
-    /// `msgTraceTopicName`; and `compatibility`, which is ours.
+    /// `msgTraceTopicName`; `aclEnable`, and of its virtual
+    /// machine: `tls.server.mode`, `tls.server.certPath`, `tls.server.keyPath`, `tls.server.trustCertPath`; and
+    /// `compatibility` and `aclFile`, which are ours.
     ///
     /// # Errors
     ///

@@ -12,7 +12,7 @@ use super::start_error::{Cause, StartError};
 use crate::broker::Broker;
 use crate::clock::Clock;
 use crate::name_server::BrokerIdentity;
-use crate::server::{self, Control, Ended, Listeners};
+use crate::server::{self, Control, Ended, Listeners, Security};
 use crate::settings::Role;
 
 pub(super) fn spawn(run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
@@ -45,10 +45,10 @@ pub(super) fn run(
         // Once it serves, whoever waits for that is told.
         let mut announce: Option<Box<dyn FnOnce()>> = Some(Box::new(move || drop(ready.send(Ok(addresses)))));
         loop {
-            let Incarnation { listeners, identity, broker, clock } = incarnation;
+            let Incarnation { listeners, identity, broker, clock, security } = incarnation;
             let bound = listeners.addresses();
             let served = server::serve(
-                builder.settings.compatibility,
+                (builder.settings.compatibility, security),
                 listeners,
                 (identity, &builder.settings.name_servers),
                 broker,
@@ -94,6 +94,7 @@ struct Incarnation {
     identity: BrokerIdentity,
     broker: Broker,
     clock: Clock,
+    security: Security,
 }
 
 impl Incarnation {
@@ -122,6 +123,7 @@ impl Incarnation {
                 }
                 None => broker.ip(),
             };
+            let security = Security::new(&builder.settings).map_err(|error| StartError(Cause::Address(error)))?;
             let listeners = Listeners::bind(name_server, broker, builder.settings.role != Role::Alone)?;
             let (_, bound) = listeners.addresses()?;
             let store_host = SocketAddr::new(host, bound.port());
@@ -138,10 +140,12 @@ impl Incarnation {
                     Broker::open(builder.settings.clone(), store_host, now, RandomState::new().build_hasher().finish())?
                 }
             };
-            Ok((listeners, identity, broker))
+            Ok((listeners, identity, broker, security))
         };
         match start() {
-            Ok((listeners, identity, broker)) => Ok(Incarnation { listeners, identity, broker, clock }),
+            Ok((listeners, identity, broker, security)) => {
+                Ok(Incarnation { listeners, identity, broker, clock, security })
+            }
             Err(error) => Err((error, kept, clock)),
         }
     }

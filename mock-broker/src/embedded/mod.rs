@@ -81,6 +81,17 @@ impl MockBroker {
         &self.broker
     }
 
+    /// The certificate that connections are encrypted with, as PEM: clients trust the broker when they trust this.
+    ///
+    /// # Panics
+    ///
+    /// While the broker is stopped, and when the machine has no randomness to make one of.
+    #[must_use]
+    pub fn certificate(&self) -> String {
+        let certificate = self.call_blocking(|state| state.encryption().certificate());
+        certificate.unwrap_or_else(|error| panic!("there is no certificate: {error}"))
+    }
+
     /// The directory that keeps messages; none if they are in memory.
     #[must_use]
     pub fn store_directory(&self) -> Option<&Path> {

@@ -23,15 +23,15 @@ const KEEP_BUFFER: usize = 256 << 10;
 pub(super) async fn serve(state: Rc<RefCell<State>>, connection: Rc<Connection>, stream: TcpStream) {
     let served = Registered { state, connection };
     let peer = served.connection.peer.address;
-    match served.run(&stream).await {
+    match served.serve_any(stream).await {
         Ok(()) => tracing::debug!(%peer, "connection closed"),
         Err(error) => tracing::info!(%peer, %error, "connection lost"),
     }
 }
 
-struct Registered {
-    state: Rc<RefCell<State>>,
-    connection: Rc<Connection>,
+pub(super) struct Registered {
+    pub(super) state: Rc<RefCell<State>>,
+    pub(super) connection: Rc<Connection>,
 }
 
 impl Drop for Registered {
@@ -41,8 +41,8 @@ impl Drop for Registered {
 }
 
 impl Registered {
-    async fn run(&self, stream: &TcpStream) -> io::Result<()> {
-        let mut received = Received { buffer: BytesMut::new(), room: FIRST_ROOM };
+    pub(super) async fn run(&self, stream: &TcpStream) -> io::Result<()> {
+        let mut received = Received::new();
         while !self.connection.closing.get() {
             let pending = self.write(stream)?;
             tokio::select! {
@@ -86,26 +86,41 @@ impl Registered {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
             Err(error) => return Err(error),
         }
+        self.serve_received(received)?;
+        Ok(true)
+    }
+
+    /// Serves what is whole.
+    pub(super) fn serve_received(&self, received: &mut Received) -> io::Result<()> {
+        let buffer = &mut received.buffer;
         let served = self.state.borrow_mut().serve(&self.connection, buffer);
         served.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         if buffer.is_empty() && buffer.capacity() > KEEP_BUFFER {
             *buffer = BytesMut::new();
         }
-        Ok(true)
+        Ok(())
     }
 }
 
 /// What came and is not served yet.
-struct Received {
+pub(super) struct Received {
     buffer: BytesMut,
     /// How much the next read may bring at least.
     room: usize,
 }
 
 impl Received {
+    pub(super) fn new() -> Self {
+        Self { buffer: BytesMut::new(), room: FIRST_ROOM }
+    }
+
+    pub(super) fn buffer(&mut self) -> &mut BytesMut {
+        &mut self.buffer
+    }
+
     /// Makes room for the next read and returns how much there is. A large frame gets more the more of it is there,
     /// never as much as the peer merely announces.
-    fn make_room(&mut self) -> usize {
+    pub(super) fn make_room(&mut self) -> usize {
         let announced = announced_length(&self.buffer).unwrap_or(0).min(DEFAULT_MAX_FRAME_LENGTH);
         let missing = announced.saturating_sub(self.buffer.len());
         let wanted = missing.min(self.buffer.len().max(BUSY_ROOM)).max(self.room);

@@ -1,11 +1,14 @@
 //! Sockets and timers: one thread with a runtime of its own, on which everything of a broker happens.
 
 mod connection;
+mod encrypted;
+mod encryption;
 mod ha;
 mod listen;
 mod outbox;
 mod registrar;
 mod replica;
+mod security;
 mod state;
 
 use std::cell::RefCell;
@@ -18,7 +21,9 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 
+pub(crate) use encryption::{TlsMode, TlsSettings};
 pub(crate) use listen::{ListenError, Listeners};
+pub(crate) use security::Security;
 pub(crate) use state::State;
 
 use crate::broker::Broker;
@@ -59,7 +64,7 @@ pub(crate) enum Ended {
 ///
 /// When the listeners cannot be handed to the runtime.
 pub(crate) async fn serve(
-    compatibility: Compatibility,
+    (compatibility, security): (Compatibility, Security),
     listeners: Listeners,
     (identity, name_servers): (BrokerIdentity, &[String]),
     broker: Broker,
@@ -74,7 +79,7 @@ pub(crate) async fn serve(
         (TcpListener::from_std(listeners.broker)?, Port::Broker),
         (TcpListener::from_std(listeners.second)?, Port::Broker),
     ];
-    let state = Rc::new(RefCell::new(State::new(compatibility, clock, broker, identity)));
+    let state = Rc::new(RefCell::new(State::new(compatibility, clock, broker, identity, security)));
     let tasks = LocalSet::new();
     for (listener, port) in listeners {
         tasks.spawn_local(accept(Rc::clone(&state), listener, port));

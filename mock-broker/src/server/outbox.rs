@@ -63,6 +63,15 @@ impl Outbox {
         self.segments.push_back(bytes);
     }
 
+    /// Takes all that is there, in its order.
+    pub(super) fn take(&mut self) -> Vec<Bytes> {
+        let mut pieces: Vec<_> = self.segments.drain(..).collect();
+        if !self.tail.is_empty() {
+            pieces.push(self.tail.split().freeze());
+        }
+        pieces
+    }
+
     /// Writes as much as the socket takes.
     ///
     /// # Errors

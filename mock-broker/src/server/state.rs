@@ -15,8 +15,10 @@ use rocketmq_wire::request::group::NotifyConsumerIdsChangedRequest;
 use rocketmq_wire::{DecodeError, RequestCode, Version};
 use tokio::sync::Notify;
 
+use super::encryption::Encryption;
 use super::outbox::Outbox;
 use super::registrar::Registrar;
+use super::security::Security;
 use crate::broker::{Broker, SlaveId};
 use crate::clock::Clock;
 use crate::compatibility::Compatibility;
@@ -49,6 +51,15 @@ pub(super) struct Connection {
     last_active: Cell<Duration>,
 }
 
+impl Connection {
+    /// Waits until the connection is to be closed.
+    pub(super) async fn closed(&self) {
+        while !self.closing.get() {
+            self.wake.notified().await;
+        }
+    }
+}
+
 /// Everything that the tasks of one server work on. No task holds it while it waits.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -61,6 +72,7 @@ pub(crate) struct State {
     last_connection: u64,
     next_idle_scan: Duration,
     push_opaque: i32,
+    security: Security,
     /// The name servers of other processes.
     pub(super) registrars: Vec<Rc<Registrar>>,
     /// Signalled when something is due earlier than the timer knows.
@@ -78,6 +90,7 @@ impl State {
         mut clock: Clock,
         broker: Broker,
         identity: BrokerIdentity,
+        security: Security,
     ) -> Self {
         let now = clock.now();
         let mut name_server = NameServer::new(compatibility);
@@ -97,6 +110,7 @@ impl State {
             last_connection: 0,
             next_idle_scan: now.session + IDLE_SCAN_INTERVAL,
             push_opaque: 0,
+            security,
             registrars: Vec::new(),
             timer: Rc::new(Notify::new()),
         }
@@ -162,7 +176,13 @@ impl State {
             let to = command.return_address(&connection.peer);
             let outcome = match connection.port {
                 Port::NameServer => self.name_server.handle(now.session, &connection.peer, &command),
-                Port::Broker => self.broker.handle(now, &connection.peer, &command),
+                Port::Broker => {
+                    let refused = self.security.refuse(now.session, self.compatibility, &connection.peer, &command);
+                    match refused {
+                        None => self.broker.handle(now, &connection.peer, &command),
+                        Some(refusal) => refusal.into(),
+                    }
+                }
             };
             if let Outcome::Reply(reply) = outcome
                 && !to.one_way
@@ -358,6 +378,11 @@ impl State {
         let now = self.clock.now();
         self.broker.set_topic(now, topic, queues);
         self.register_topics();
+    }
+
+    /// How connections are encrypted.
+    pub(crate) fn encryption(&self) -> &Encryption {
+        self.security.encryption()
     }
 
     /// The broker, to look at.
