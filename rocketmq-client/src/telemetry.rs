@@ -144,7 +144,7 @@ impl Telemetry {
     where
         F: Future<Output = Result<SendReceipt>>,
     {
-        let topic = message.shared_topic().clone();
+        let topic = Arc::clone(message.shared_topic());
         let span = tracing::info_span!(
             "send",
             otel.name = format_args!("send {topic}"),
