@@ -17,6 +17,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .connect()
         .await?;
     let mut events = client.connection_events();
+    #[expect(clippy::disallowed_methods, reason = "an application starts tasks of its own")]
     let watching = tokio::spawn(async move {
         while let Some(event) = events.next().await {
             println!("{event:?}");

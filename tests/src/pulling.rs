@@ -24,7 +24,7 @@ async fn connect(server: &Server) -> Client {
 async fn send(client: &Client, topic: &str, bodies: impl IntoIterator<Item = usize>) {
     let producer = client.producer("pulling").start().await.expect("a producer");
     for number in bodies {
-        let tag = if number % 2 == 0 { "even" } else { "odd" };
+        let tag = if number.is_multiple_of(2) { "even" } else { "odd" };
         let message = Message::new(topic, number.to_string()).tag(tag).key(format!("k{number}")).property("own", "x");
         producer.send(message).await.expect("sent");
     }
@@ -243,7 +243,7 @@ async fn replayed(client: &Client, topic: &str, group: &str) {
     for _ in 0..6 {
         let message = time::timeout(LIMIT, arrivals.recv()).await.expect("a message in time").expect("a message");
         let number = number(&message);
-        assert_eq!(message.tag(), Some(if number % 2 == 0 { "even" } else { "odd" }));
+        assert_eq!(message.tag(), Some(if number.is_multiple_of(2) { "even" } else { "odd" }));
         assert_eq!(
             (message.keys().collect::<Vec<_>>(), message.property("own")),
             (vec![&*format!("k{number}")], Some("x"))
