@@ -48,7 +48,7 @@ async fn every_response_code_has_its_outcome() {
         (211, NotFound, 1),
         (215, Busy, 3),
         (501, Rejected, 1),
-        (604, Rejected, 1),
+        (604, NotPermitted, 1),
         (3001, Unauthenticated, 1),
         (-1000, Rejected, 1),
         (77_777, Rejected, 1),
