@@ -75,7 +75,7 @@ async fn a_body_over_the_limit_is_too_large() {
 
     // The broker has the same limit.
     let client = Client::builder(broker.name_server()).connect().await.unwrap();
-    let generous = client.producer("p").max_message_size(5 << 20).start().await.unwrap();
+    let generous = client.producer("p").max_message_size(5 << 20).compress_over(usize::MAX).start().await.unwrap();
     let error = refusal(&generous, Message::new("large", body)).await;
     // Its code says that the message is illegal, not what about it.
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);

@@ -4,6 +4,7 @@ mod broker;
 mod brokers;
 pub(crate) mod consume;
 pub(crate) mod discovery;
+mod first_commits;
 mod heartbeat;
 mod identity;
 mod name_server;
@@ -23,11 +24,13 @@ use rocketmq_wire::message::id::{UniqueId, UniqueIdSuffix};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use self::first_commits::FirstCommits;
 use self::heartbeat::Heartbeats;
 use self::name_server::NameServers;
 use crate::config::Config;
 use crate::env::{Env, Task};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::MessageQueue;
 use crate::namespace::Namespace;
 use crate::remoting::{Peer, Pool};
 
@@ -50,6 +53,7 @@ struct Inner {
     env: Env,
     config: Config,
     identity: Identity,
+    first_commits: FirstCommits,
     namespace: Namespace,
     pool: Pool,
     routes: RouteCache,
@@ -92,6 +96,7 @@ impl Cluster {
             env,
             config,
             identity,
+            first_commits: FirstCommits::default(),
             namespace,
             pool,
             routes,
@@ -146,6 +151,27 @@ impl Cluster {
     #[inline]
     pub(crate) fn unique_id_of(&self, suffix: UniqueIdSuffix) -> UniqueId {
         self.0.identity.unique_id(suffix)
+    }
+
+    /// Stores the offset that a group goes on from in a queue, at the broker that `peer` is.
+    pub(crate) async fn commit_offset(
+        &self,
+        peer: &Peer,
+        group: &str,
+        queue: &MessageQueue,
+        offset: i64,
+        deadline: Instant,
+    ) -> Result<()> {
+        let turn = self.0.first_commits.turn(group, queue.topic(), peer.address());
+        let Some(first) = self.0.env.within(deadline, turn).await else {
+            return Err(Error::new(ErrorKind::Timeout, "the commits before this one took all its time")
+                .with_operation("commit the consumer offset"));
+        };
+        let committed = consume::update_consumer_offset(peer, group, queue, offset, deadline).await;
+        if let (Some(first), Ok(())) = (first, &committed) {
+            first.done();
+        }
+        committed
     }
 
     /// Where topics are.

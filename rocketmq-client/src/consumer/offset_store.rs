@@ -56,7 +56,7 @@ impl OffsetStore for BrokerOffsets {
 
     async fn store(&self, group: &str, queue: &MessageQueue, offset: i64) -> Result<()> {
         let deadline = self.cluster.env().now() + self.cluster.config().request_timeout;
-        consume::update_consumer_offset(&keeper(&self.cluster, queue)?, group, queue, offset, deadline).await
+        self.cluster.commit_offset(&keeper(&self.cluster, queue)?, group, queue, offset, deadline).await
     }
 }
 

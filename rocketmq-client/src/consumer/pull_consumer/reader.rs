@@ -179,7 +179,7 @@ impl QueueReader {
     /// When the broker does not answer or refuses: brokers since 5.0 do for a group that does not exist.
     pub async fn commit(&self, queue: &MessageQueue, offset: i64) -> Result<()> {
         let master = self.master(queue).await?;
-        consume::update_consumer_offset(&master, &self.group, queue, offset, self.deadline()).await
+        self.cluster.commit_offset(&master, &self.group, queue, offset, self.deadline()).await
     }
 
     /// Reads at most `max` messages of a queue from an offset on, and does not wait for more.
