@@ -80,7 +80,15 @@ async fn consume_one(group: &Arc<Group>, queue: &Arc<OwnedQueue>, ticket: Ticket
     let started = group.env().now();
     let handled = match message.plain(group.options.max_body_bytes, group.env().wall_clock_ms_at(started)) {
         Ok(plain) => match group.handlers.of(plain.topic()) {
-            Some(handler) => handler.run_one(plain).await,
+            Some(handler) => match &group.cluster.config().telemetry {
+                None => handler.run_one(plain).await,
+                Some(telemetry) => {
+                    let first = [plain.clone()];
+                    let succeeded = |handled: &Handled<ConsumeResult>| handled.result == ConsumeResult::Success;
+                    let run = handler.run_one(plain);
+                    Box::pin(telemetry.process(&group.cluster, &group.name, &first, run, succeeded)).await
+                }
+            },
             None => failed(no_handler(plain.topic())),
         },
         Err(error) => failed(error.to_string()),

@@ -24,7 +24,7 @@ use tokio::{sync::mpsc, time};
 use crate::server::Server;
 
 /// How long anything may take that a test waits for.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(150);
 
 /// Makes a test of each scenario of a consumer, on one server.
 #[macro_export]
