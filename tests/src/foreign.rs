@@ -41,6 +41,8 @@ pub struct Driver {
     process: Mutex<Process>,
     jobs: Jobs,
     next_job: AtomicU32,
+    /// The administrator's tools keep the name server and what they print in places that a process has one of.
+    mqadmin: tokio::sync::Mutex<()>,
 }
 
 impl Driver {
@@ -90,7 +92,13 @@ impl Driver {
                 let _ = events.send(event);
             }
         });
-        Self { name: name.to_owned(), process: Mutex::new(process), jobs, next_job: AtomicU32::new(1) }
+        Self {
+            name: name.to_owned(),
+            process: Mutex::new(process),
+            jobs,
+            next_job: AtomicU32::new(1),
+            mqadmin: tokio::sync::Mutex::default(),
+        }
     }
 
     /// Starts sending. Ask the job for its [`Job::outcome`].
@@ -122,6 +130,7 @@ impl Driver {
 
     /// Runs one `mqadmin` command (Java only) and returns what it printed.
     pub async fn mqadmin(&self, name_server: &str, line: &str) -> String {
+        let _turn = self.mqadmin.lock().await;
         let mut job = self.command("mqadmin", &Arguments::new().set("name_server", name_server).set("line", line));
         let done = job.next("done").await;
         done["output"].as_str().unwrap_or_default().to_owned()

@@ -39,6 +39,7 @@ pub async fn mqadmin_reaches_the_consumer(server: &Server) {
 
     // 220: everything comes again.
     let reset = mqadmin(server, &format!("resetOffsetByTime -g {group} -t {topic} -s 0")).await;
+    assert!(!reset.is_empty(), "the tool says what it did");
     let again = seen.take(7).await;
     let mut keys: Vec<_> = again.iter().map(|call| call.key.as_str()).collect();
     keys.sort();
