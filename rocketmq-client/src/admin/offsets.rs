@@ -112,7 +112,7 @@ impl Admin {
                     consume::search_offset(&master.peer, &queue, target.timestamp(), deadline).await?
                 }
             };
-            consume::update_consumer_offset(&master.peer, group, &queue, offset, deadline).await?;
+            self.cluster.commit_offset(&master.peer, group, &queue, offset, deadline).await?;
             offsets.push((queue, offset));
         }
         Ok(offsets)
@@ -134,7 +134,7 @@ impl Admin {
                 Error::new(ErrorKind::NoRoute, message)
             })?;
             let offset = i64::try_from(offset).unwrap_or(i64::MAX);
-            consume::update_consumer_offset(&master.peer, group, queue, offset, deadline).await
+            self.cluster.commit_offset(&master.peer, group, queue, offset, deadline).await
         };
         set.await.map_err(|error: Error| error.with_operation(OPERATION))
     }
