@@ -51,6 +51,10 @@ const BROKER_PROPERTIES: &[(&str, &str)] = &[
     ("traceTopicEnable", "true"),
 ];
 
+/// A disk fuller than 90 % would make every send fail, whatever `diskMaxUsedSpaceRatio` says.
+const DISK_FLAGS: [&str; 2] =
+    ["-Drocketmq.broker.diskSpaceWarningLevelRatio=0.999", "-Drocketmq.broker.diskSpaceCleanForciblyRatio=0.998"];
+
 /// What may differ from one cluster to another.
 #[derive(Debug, Clone, Default)]
 pub struct ApacheOptions {
@@ -230,7 +234,8 @@ impl ApacheCluster {
         write_properties(&file, properties);
         // 256 MB of direct memory are not enough for 5.3.3: large bodies then get no answer.
         let memory = ["-Xms192m", "-Xmx256m", "-XX:MaxDirectMemorySize=512m"];
-        let mut command = self.java(&memory, &self.options.broker_flags);
+        let flags = [&DISK_FLAGS.map(str::to_owned)[..], &self.options.broker_flags].concat();
+        let mut command = self.java(&memory, &flags);
         command.arg("org.apache.rocketmq.broker.BrokerStartup").arg("-c").arg(file);
         self.broker = Some(self.start_server("broker", &mut command, "broker.log")?);
         Ok(())
