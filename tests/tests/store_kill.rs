@@ -23,7 +23,7 @@ const DELAYED: u64 = 16;
 type Sent = HashMap<String, Option<(u32, u64)>>;
 
 fn rounds() -> u64 {
-    if std::env::var_os("FULL").is_some() { 50 } else { 4 }
+    if std::env::var_os("FULL").is_some() { 100 } else { 4 }
 }
 
 /// Sends until the broker is gone.

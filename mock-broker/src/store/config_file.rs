@@ -53,8 +53,8 @@ impl ConfigFile {
         failure.map_or(Ok(None), Err)
     }
 
-    /// Has the file replaced by `text` on the store's second thread, in the order of the calls. What goes wrong there
-    /// is logged.
+    /// Has the file replaced by `text` on the store's second thread; of several texts that wait only the last is written.
+    /// What goes wrong there is logged.
     ///
     /// # Errors
     ///

@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -30,8 +30,8 @@ const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 enum Job {
     /// Reserve a mapping up to a position, so that the owner need not.
     ReserveAhead(Weak<Mapping>, usize),
-    /// Replace a settings file.
-    Persist(PathBuf, String),
+    /// Look at [`Shared::settings`].
+    Persist,
     /// Remove files and directories.
     Remove(Vec<PathBuf>),
     /// Look at what is asked for in [`Shared`].
@@ -73,6 +73,9 @@ struct Shared {
     dispatched_time: AtomicI64,
     /// Store time of the last message in index files that do not change any more.
     indexed_time: AtomicI64,
+    /// Settings files to be replaced, in the order in which they were first asked for: what was not written yet when a
+    /// file changes again never is.
+    settings: Mutex<Vec<(PathBuf, String)>>,
     /// Whether the owner wants the log flushed at once.
     commit_asked: AtomicBool,
     wake: Mutex<Option<Wake>>,
@@ -114,18 +117,30 @@ impl Registry {
 /// Where settings files are handed to the second thread.
 #[derive(Debug, Clone)]
 pub(super) struct Persister {
+    shared: Arc<Shared>,
     jobs: SyncSender<Job>,
 }
 
 impl Persister {
-    /// Has a settings file replaced; waits while 64 jobs are outstanding.
+    /// Has a settings file replaced by its newest text; never waits.
     ///
     /// # Errors
     ///
     /// When the store is closed.
     pub(super) fn persist(&self, path: &Path, text: String) -> Result<(), StoreError> {
-        let sent = self.jobs.send(Job::Persist(path.to_owned(), text));
-        sent.map_err(|_| StoreError::at("the store is closed, so settings are not written", path))
+        let mut settings = self.shared.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        match settings.iter_mut().find(|(waiting, _)| waiting == path) {
+            Some((_, waiting)) => *waiting = text,
+            None => settings.push((path.to_owned(), text)),
+        }
+        drop(settings);
+        match self.jobs.try_send(Job::Persist) {
+            // A full queue will do: the thread looks after every job.
+            Ok(()) | Err(TrySendError::Full(_)) => Ok(()),
+            Err(TrySendError::Disconnected(_)) => {
+                Err(StoreError::at("the store is closed, so settings are not written", path))
+            }
+        }
     }
 }
 
@@ -194,7 +209,7 @@ impl Flusher {
 
     /// For settings files.
     pub(super) fn persister(&self) -> Persister {
-        Persister { jobs: self.jobs.clone() }
+        Persister { shared: Arc::clone(&self.shared), jobs: self.jobs.clone() }
     }
 
     /// Tells how far the log is committed, and the store time of the last message that is dispatched too.
@@ -276,16 +291,13 @@ impl Thread {
                 self.flush_regularly(now);
                 self.next_log = clock::instant() + self.policy.interval;
             }
-            match queue.recv_timeout(self.next_log.saturating_duration_since(now)) {
+            let job = queue.recv_timeout(self.next_log.saturating_duration_since(now));
+            self.replace_settings();
+            match job {
                 Ok(Job::ReserveAhead(mapping, end)) => {
                     // The owner meets an error itself when it gets there, and answers with it.
                     if let Some(mapping) = mapping.upgrade() {
                         let _ = mapping.reserve_ahead(end);
-                    }
-                }
-                Ok(Job::Persist(path, text)) => {
-                    if let Err(error) = config_file::replace(&path, &text) {
-                        tracing::error!(%error, "settings are not saved");
                     }
                 }
                 Ok(Job::Remove(paths)) => paths.iter().for_each(|path| remove(path)),
@@ -293,7 +305,7 @@ impl Thread {
                     self.flush_everything();
                     let _ = done.send(());
                 }
-                Ok(Job::Commit) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(Job::Commit | Job::Persist) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             }
             if self.shared.commit_asked.swap(false, Ordering::AcqRel) {
@@ -301,6 +313,15 @@ impl Thread {
                 if let Some(Wake(wake)) = &*self.shared.wake.lock().unwrap_or_else(PoisonError::into_inner) {
                     wake();
                 }
+            }
+        }
+    }
+
+    fn replace_settings(&self) {
+        let settings = std::mem::take(&mut *self.shared.settings.lock().unwrap_or_else(PoisonError::into_inner));
+        for (path, text) in settings {
+            if let Err(error) = config_file::replace(&path, &text) {
+                tracing::error!(%error, "settings are not saved");
             }
         }
     }

@@ -94,6 +94,14 @@ impl Mapping {
         Ok(())
     }
 
+    /// Where pages are not prefaulted, keeps the kernel from reading ahead into what nobody has written: with thousands of
+    /// queues that costs more than all else.
+    fn expect_appends(&self) {
+        if !self.reservation.prefault {
+            platform::expect_no_order(&self.raw);
+        }
+    }
+
     /// Reserves up to `end` ahead of the owner; called by the second thread.
     ///
     /// # Errors
@@ -180,6 +188,7 @@ impl MappedFile {
             file.set_len(size as u64)?;
             let raw = MmapOptions::new().len(size).map_raw(&file)?;
             let created = Self::new(raw, Some(path.to_owned()), reservation, 0, 0);
+            created.mapping.expect_appends();
             created.mapping.reserve(1)?;
             Ok(created)
         })();
@@ -201,7 +210,11 @@ impl MappedFile {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is shorter than its data"));
         }
         let raw = MmapOptions::new().len(size).map_raw(&file)?;
-        Ok(Self::new(raw, Some(path.to_owned()), reservation, written, written))
+        let opened = Self::new(raw, Some(path.to_owned()), reservation, written, written);
+        if written < size {
+            opened.mapping.expect_appends();
+        }
+        Ok(opened)
     }
 
     fn new(raw: MmapRaw, path: Option<PathBuf>, reservation: Reservation, written: usize, flushed: usize) -> Self {

@@ -53,6 +53,7 @@ mod platform;
 mod properties;
 mod put;
 mod query;
+mod queue_recovery;
 mod queues;
 mod recovery;
 mod schedule;
@@ -173,7 +174,8 @@ impl Store {
         let registry = Some(flusher.queue_registry());
         let mut queues = Queues::new(Some(directory.consume_queues()), config.consume_queue_file_entries, registry);
         let kept = log.min_offset()..log.max_offset();
-        let dispatched = recovery::open_queues(&mut queues, &directory.consume_queues(), kept, directory.was_closed())?;
+        let dispatched =
+            queue_recovery::open_queues(&mut queues, &directory.consume_queues(), kept, directory.was_closed())?;
         let from = if directory.was_closed() { dispatched } else { dispatched.min(found.suspect_from) };
         let registry = Some(flusher.queue_registry());
         let mut index = Index::new(Some(directory.index()), config.index_slots, config.index_entries, registry);

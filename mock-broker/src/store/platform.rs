@@ -111,6 +111,34 @@ pub(super) fn prefault(map: &MmapRaw, offset: usize, length: usize) -> io::Resul
     Ok(())
 }
 
+/// Has the kernel read single pages of a mapping, not their neighbours too. Only a help.
+pub(super) fn expect_no_order(map: &MmapRaw) {
+    #[cfg(unix)]
+    let _ = map.advise(memmap2::Advice::Random);
+    #[cfg(not(unix))]
+    let _ = map;
+}
+
+/// Returns where data comes next in `file` from `position` on, as far as the file system knows: what it skips is zeros.
+/// None if nothing comes.
+///
+/// # Errors
+///
+/// Whatever the file system says.
+pub(super) fn next_data(file: &File, position: u64) -> io::Result<Option<u64>> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        use rustix::io::Errno;
+        match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(position)) {
+            Err(Errno::NXIO) => Ok(None),
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(Some(position)),
+            other => Ok(Some(other?)),
+        }
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    Ok((position < file.metadata()?.len()).then_some(position))
+}
+
 /// Takes the exclusive lock on a store's lock file; it is held until `file` is closed.
 ///
 /// Two locks are taken: the one of the open file keeps out a second store of this process and every other one of this

@@ -1,4 +1,4 @@
-//! Opens what a store left on disk: finds where its data ends, cuts off what is torn, and brings the queues up to date.
+//! Opens the log that a store left on disk: finds where its data ends and cuts off what is torn.
 //!
 //! A killed process loses nothing that was committed, because mapped pages belong to the operating system; only
 //! the record being written can be torn. A power failure can lose what was not flushed, at most the last seconds.
@@ -7,21 +7,24 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
 
 use rocketmq_wire::message::record::END_OF_FILE_SIZE;
 use rocketmq_wire::message::stored::{LogEntry, RecordView};
 
-use crate::store::consume_queue::{ConsumeQueue, ENTRY_SIZE, Entry};
 use crate::store::error::StoreError;
 use crate::store::file_sequence::{FileSequence, Layout, Listing, file_path};
-use crate::store::queues::Queues;
+use crate::store::platform;
 
 /// How many of the last files are looked at after a store was not closed.
-const SUSPECT_FILES: usize = 3;
+pub(super) const SUSPECT_FILES: usize = 3;
 /// The log is read in pieces of this size.
 const READ_AT_ONCE: usize = 512 << 10;
 /// A size beyond this is no record, whatever follows it.
 const LARGEST_RECORD: usize = 256 << 20;
+/// More than this is not read to find out whether it is all zeros.
+const MOST_TO_LOOK_AT: u64 = 64 << 10;
 
 /// The commit log as it was found.
 #[derive(Debug)]
@@ -67,7 +70,10 @@ pub(super) fn open_log(
             break;
         }
     }
-    cut(directory, &listing, last, written, was_closed)?;
+    let path = file_path(directory, listing.bases[last]);
+    let torn = File::open(&path).and_then(|file| has_data_after(&file, written as u64, was_closed));
+    let torn = torn.map_err(StoreError::io("cannot read the commit log", &path))?;
+    cut(directory, &listing, last, written, torn)?;
     let files = FileSequence::existing(layout, first, last + 1, written);
     Ok(FoundLog { files, suspect_from: listing.bases[suspect] })
 }
@@ -87,205 +93,188 @@ fn first_store_time(path: &Path) -> Result<Option<i64>, StoreError> {
 }
 
 /// Where the records of one file end.
+#[derive(Debug, Clone, Copy)]
 struct EndOfRecords {
     written: usize,
     /// Whether a filler ends the file, so that the log goes on in the next one.
     is_full: bool,
 }
 
-/// Reads a log file record by record up to the first thing that is none.
+/// Reads a log file record by record up to the first thing that is none. A large file is read by this thread and checked
+/// by another.
 ///
 /// Reads, not maps: on a full disk a hole in the file cannot be mapped in.
 fn end_of_records(path: &Path, base: u64) -> Result<EndOfRecords, StoreError> {
     let read = || {
         let mut file = File::open(path)?;
         let size = file.metadata()?.len() as usize;
-        let mut window = Window { bytes: Vec::new(), from: 0 };
-        let mut at = 0;
-        while at < size {
-            let head = window.at_least(&mut file, END_OF_FILE_SIZE)?;
-            let length = head.first_chunk::<4>().map_or(0, |length| i32::from_be_bytes(*length));
-            let length = usize::try_from(length).unwrap_or(0);
-            if length < END_OF_FILE_SIZE || length > size - at || length > LARGEST_RECORD {
-                break;
-            }
-            let entry = window.at_least(&mut file, length)?;
-            match entry.get(..length).map(LogEntry::parse) {
-                Some(Ok(LogEntry::EndOfFile { size: filler })) if at + filler == size => {
-                    return Ok(EndOfRecords { written: size, is_full: true });
-                }
-                Some(Ok(LogEntry::Record(found)))
-                    if u64::try_from(found.physical_offset()) == Ok(base + at as u64) && found.verify_crc().is_ok() => {
-                }
-                _ => break,
-            }
-            window.from += length;
-            at += length;
+        let mut check = Check { base, size, end: EndOfRecords { written: 0, is_full: false } };
+        if size <= READ_AT_ONCE {
+            walk(&mut file, size, &mut |piece| check.take(piece).then(Vec::new))?;
+            return Ok(check.end);
         }
-        Ok(EndOfRecords { written: at, is_full: false })
+        thread::scope(|scope| {
+            let (pieces, waiting) = mpsc::sync_channel::<Vec<u8>>(2);
+            let (emptied, spare) = mpsc::channel();
+            let checking = thread::Builder::new().spawn_scoped(scope, move || {
+                for piece in waiting {
+                    if !check.take(&piece) {
+                        break;
+                    }
+                    // Nobody needs it when all is read.
+                    let _ = emptied.send(piece);
+                }
+                check.end
+            })?;
+            let walked = walk(&mut file, size, &mut |piece| {
+                pieces.send(std::mem::take(piece)).is_ok().then(|| spare.try_recv().unwrap_or_default())
+            });
+            drop(pieces);
+            let end = checking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            walked.map(|()| end)
+        })
     };
     read().map_err(StoreError::io("cannot read the commit log", path))
 }
 
-/// What has been read of a file and not been looked at yet.
-struct Window {
-    bytes: Vec<u8>,
-    /// Where that begins.
-    from: usize,
-}
-
-impl Window {
-    /// Returns at least so many bytes, or all that the file still has; reads many at a time.
-    fn at_least(&mut self, file: &mut File, count: usize) -> io::Result<&[u8]> {
-        if self.bytes.len() - self.from < count {
-            self.bytes.drain(..self.from);
-            self.from = 0;
-            let missing = count.max(READ_AT_ONCE) - self.bytes.len();
-            self.bytes.reserve(missing);
-            file.take(missing as u64).read_to_end(&mut self.bytes)?;
+/// Reads a log file from entry to entry, as their sizes tell, and hands over pieces of whole entries in order.
+/// `hand_over` gives room for the next piece; none ends the reading.
+fn walk(file: &mut File, size: usize, hand_over: &mut dyn FnMut(&mut Vec<u8>) -> Option<Vec<u8>>) -> io::Result<()> {
+    let (mut at, mut bytes) = (0, Vec::new());
+    loop {
+        let mut whole = 0;
+        let missing = loop {
+            let (rest, left) = (&bytes[whole..], size - at - whole);
+            if rest.len() < END_OF_FILE_SIZE.min(left) {
+                break Some(END_OF_FILE_SIZE);
+            }
+            let length = rest.first_chunk::<4>().map_or(0, |length| i32::from_be_bytes(*length));
+            let length = usize::try_from(length).unwrap_or(0);
+            if length < END_OF_FILE_SIZE || length > left || length > LARGEST_RECORD {
+                break None;
+            }
+            if length > rest.len() {
+                break Some(length);
+            }
+            whole += length;
+        };
+        let rest = bytes.split_off(whole);
+        let Some(mut next) = hand_over(&mut bytes) else { return Ok(()) };
+        at += whole;
+        let Some(missing) = missing else { return Ok(()) };
+        next.clear();
+        next.extend_from_slice(&rest);
+        let more = missing.max(READ_AT_ONCE) - rest.len();
+        next.reserve(more);
+        if file.take(more as u64).read_to_end(&mut next)? == 0 {
+            return Ok(());
         }
-        Ok(&self.bytes[self.from..])
+        bytes = next;
     }
 }
 
-/// Opens all queues, cut where they point beyond the log's end, and returns the physical offset that follows the last
-/// record that any of them has.
+/// Looks at the entries of a log file one after the other.
+struct Check {
+    /// Physical offset of the file.
+    base: u64,
+    size: usize,
+    /// Where the good entries end so far.
+    end: EndOfRecords,
+}
+
+impl Check {
+    /// Looks at the next piece, and returns whether all of it is good and more may follow.
+    fn take(&mut self, piece: &[u8]) -> bool {
+        let mut rest = piece;
+        while !rest.is_empty() {
+            let at = self.end.written;
+            match LogEntry::parse(rest) {
+                Ok(LogEntry::EndOfFile { size }) if at + size == self.size => {
+                    self.end = EndOfRecords { written: self.size, is_full: true };
+                    return false;
+                }
+                Ok(LogEntry::Record(found))
+                    if u64::try_from(found.physical_offset()) == Ok(self.base + at as u64)
+                        && found.verify_crc().is_ok() =>
+                {
+                    self.end.written += found.size();
+                    rest = &rest[found.size()..];
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+}
+
+/// Removes the files after `last`; if that one is torn, everything after its first `written` bytes is cleared.
 ///
 /// # Errors
 ///
-/// When files cannot be read or cut, or do not make a sequence.
-pub(super) fn open_queues(
-    queues: &mut Queues,
+/// Whatever the file system says.
+pub(super) fn cut(
     directory: &Path,
-    log: std::ops::Range<u64>,
-    was_closed: bool,
-) -> Result<u64, StoreError> {
-    let mut dispatched = log.start;
-    for (topic, path) in directories(directory)? {
-        for (queue_id, path) in directories(&path)? {
-            let Ok(queue_id) = queue_id.parse::<i32>() else { continue };
-            let mut layout = queues.layout(&topic, queue_id);
-            let listing = Listing::read(&path)?;
-            let Some(&first) = listing.bases.first() else { continue };
-            if listing.file_size % ENTRY_SIZE != 0 {
-                return Err(StoreError::at("files of a consume queue do not hold whole entries of 20 bytes", &path));
-            }
-            adopt_size(&mut layout, &listing, &path);
-            let suspects = if was_closed { 1 } else { SUSPECT_FILES };
-            let suspect = listing.bases.len().saturating_sub(suspects);
-            let (mut last, mut written) = (suspect, 0);
-            for (index, &base) in listing.bases.iter().enumerate().skip(suspect) {
-                let end = end_of_entries(&file_path(&path, base), log.end)?;
-                (last, written) = (index, end.written);
-                dispatched = dispatched.max(end.dispatched);
-                if end.written < listing.file_size {
-                    break;
-                }
-            }
-            cut(&path, &listing, last, written, was_closed)?;
-            if last == 0 && written == 0 {
-                // A file made ahead for a message that did not come: the queue may begin anywhere.
-                let path = file_path(&path, first);
-                fs::remove_file(&path).map_err(StoreError::io("cannot remove an empty file of the store", &path))?;
-                continue;
-            }
-            let files = FileSequence::existing(layout, first, last + 1, written);
-            let queue = ConsumeQueue::new(files, 0);
-            let min = queue.first_from(first / ENTRY_SIZE as u64, log.start);
-            queues.insert(&topic, queue_id, queue.starting_at(min));
-        }
-    }
-    Ok(dispatched)
-}
-
-struct EndOfEntries {
+    listing: &Listing,
+    last: usize,
     written: usize,
-    /// Physical offset after the last record entered.
-    dispatched: u64,
-}
-
-/// Reads a queue's file entry by entry up to the first that is none, or that points beyond the log.
-fn end_of_entries(path: &Path, log_end: u64) -> Result<EndOfEntries, StoreError> {
-    let read = || {
-        let mut reader = BufReader::with_capacity(64 << 10, File::open(path)?);
-        let mut bytes = [0; ENTRY_SIZE];
-        let mut end = EndOfEntries { written: 0, dispatched: 0 };
-        loop {
-            match reader.read_exact(&mut bytes) {
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(end),
-                other => other?,
-            }
-            let entry = Entry::decode(&bytes);
-            if !entry.is_blank() {
-                let after = entry.physical_offset.checked_add(u64::from(entry.size));
-                match after {
-                    Some(after) if entry.size > 0 && after <= log_end && after > end.dispatched => {
-                        end.dispatched = after;
-                    }
-                    _ => return Ok(end),
-                }
-            }
-            end.written += ENTRY_SIZE;
-        }
-    };
-    read().map_err(StoreError::io("cannot read a consume queue", path))
-}
-
-/// Removes the files after `last`, and everything after the first `written` bytes of that one.
-fn cut(directory: &Path, listing: &Listing, last: usize, written: usize, was_closed: bool) -> Result<(), StoreError> {
+    torn: bool,
+) -> Result<(), StoreError> {
     for &base in &listing.bases[last + 1..] {
         let path = file_path(directory, base);
         tracing::warn!(path = %path.display(), "a file after the end of the store's data is removed");
         fs::remove_file(&path).map_err(StoreError::io("cannot remove a file after the end of the data", &path))?;
     }
+    if !torn {
+        return Ok(());
+    }
     let path = file_path(directory, listing.bases[last]);
     let clear = || {
-        let mut file = OpenOptions::new().read(true).write(true).open(&path)?;
-        // Looking at every byte to come would take long. After a crash they are cleared without a look, or a record
-        // that is cut off now could come to life again behind a new one of the same size.
-        if !was_closed || has_data(&mut file, written as u64)? {
-            // Shortened and grown again the file reads as zeros there.
-            file.set_len(written as u64)?;
-            file.set_len(listing.file_size as u64)?;
-        }
-        Ok(())
+        // Shortened and grown again the file reads as zeros there.
+        let file = OpenOptions::new().write(true).open(&path)?;
+        file.set_len(written as u64)?;
+        file.set_len(listing.file_size as u64)
     };
     clear().map_err(StoreError::io("cannot cut off torn data", &path))
 }
 
-/// Returns whether anything but zeros comes directly after `position`.
-fn has_data(file: &mut File, position: u64) -> io::Result<bool> {
-    let mut next = Vec::new();
-    file.seek(SeekFrom::Start(position))?;
-    file.take(4096).read_to_end(&mut next)?;
-    Ok(next.iter().any(|&byte| byte != 0))
+/// Returns whether anything but zeros may come after `position`. In a store that was closed only what comes directly
+/// after it counts. After a crash it is anything to the end of the file, or a record that is cut off now could come to
+/// life again behind a new one of the same size; where there is much to look at the answer is yes.
+///
+/// # Errors
+///
+/// Whatever the file system says.
+pub(super) fn has_data_after(file: &File, position: u64, was_closed: bool) -> io::Result<bool> {
+    let read = |position: u64, limit: u64| {
+        let (mut file, mut bytes) = (file, Vec::new());
+        file.seek(SeekFrom::Start(position))?;
+        file.take(limit).read_to_end(&mut bytes)?;
+        io::Result::Ok(bytes)
+    };
+    let is_written = |bytes: &[u8]| bytes.iter().any(|&byte| byte != 0);
+    if was_closed {
+        return Ok(is_written(&read(position, 4096)?));
+    }
+    let (mut at, mut looked_at) = (position, 0);
+    while let Some(data) = platform::next_data(file, at)? {
+        let bytes = read(data, 4096)?;
+        if bytes.is_empty() {
+            break;
+        }
+        looked_at += bytes.len() as u64;
+        if is_written(&bytes) || looked_at > MOST_TO_LOOK_AT {
+            return Ok(true);
+        }
+        at = data + bytes.len() as u64;
+    }
+    Ok(false)
 }
 
 /// The size of files that exist wins over the configured one.
-fn adopt_size(layout: &mut Layout, listing: &Listing, directory: &Path) {
+pub(super) fn adopt_size(layout: &mut Layout, listing: &Listing, directory: &Path) {
     if layout.file_size != listing.file_size {
         let (configured, found) = (layout.file_size, listing.file_size);
         tracing::info!(directory = %directory.display(), configured, found, "the size of existing files is kept");
         layout.file_size = listing.file_size;
     }
-}
-
-/// Lists the sub-directories whose names are text, in order.
-fn directories(path: &Path) -> Result<Vec<(String, std::path::PathBuf)>, StoreError> {
-    let entries = match fs::read_dir(path) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(StoreError::io("cannot list a directory of the store", path)(error)),
-    };
-    let mut found = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(StoreError::io("cannot list a directory of the store", path))?;
-        if let Ok(name) = entry.file_name().into_string()
-            && entry.path().is_dir()
-        {
-            found.push((name, entry.path()));
-        }
-    }
-    found.sort_unstable();
-    Ok(found)
 }

@@ -199,9 +199,10 @@ fn settings_are_replaced_whole_and_the_version_before_is_kept() {
     let store = open(directory.path());
     let topics = store.config_file("topics.json");
     assert_eq!(topics.load(parse).unwrap(), None);
-    topics.persist("1".into()).unwrap();
-    topics.persist("2".into()).unwrap();
-    store.flush();
+    for text in ["1", "2"] {
+        topics.persist(text.into()).unwrap();
+        store.flush();
+    }
     assert_eq!(topics.load(parse).unwrap(), Some(2));
     assert_eq!(fs::read_to_string(directory.path().join("config/topics.json.bak")).unwrap(), "1");
 
