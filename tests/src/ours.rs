@@ -26,7 +26,9 @@ impl OurSender {
     /// Connects and starts the producer.
     pub async fn start(name_server: &str, header_type: HeaderType) -> Self {
         let client = connect(name_server, header_type).await;
-        let producer = client.producer("interop-producer").start().await.expect("the producer starts");
+        // Servers that share two cores with the rest of the tests may be silent for seconds.
+        let builder = client.producer("interop-producer").send_timeout(Duration::from_secs(30));
+        let producer = builder.start().await.expect("the producer starts");
         Self { client, producer }
     }
 

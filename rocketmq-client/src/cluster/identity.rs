@@ -46,6 +46,11 @@ impl Identity {
         self.unique_ids.suffix_in(&month, now_ms, counter)
     }
 
+    /// What all message ids begin with.
+    pub(super) fn unique_id_prefix(&self) -> &str {
+        self.unique_ids.prefix()
+    }
+
     /// The message id of that part.
     #[inline]
     pub(super) fn unique_id(&self, suffix: UniqueIdSuffix) -> UniqueId {

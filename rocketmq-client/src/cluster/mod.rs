@@ -147,6 +147,11 @@ impl Cluster {
         self.0.identity.next_unique_id(now_ms)
     }
 
+    /// What all message ids begin with.
+    pub(crate) fn unique_id_prefix(&self) -> &str {
+        self.0.identity.unique_id_prefix()
+    }
+
     /// The message id of that suffix.
     #[inline]
     pub(crate) fn unique_id_of(&self, suffix: UniqueIdSuffix) -> UniqueId {

@@ -8,8 +8,9 @@ use rocketmq_wire::message::names::DEFAULT_TOPIC;
 use rocketmq_wire::request::send::{SendBatchMessageRequest, SendMessageRequestV2, SendReplyMessageRequestV2};
 
 use super::attempts::{Attempt, Attempts};
+use super::lanes::KnownWay;
 use super::latency::Attempted;
-use super::receipt::{ReceiptQueue, SendReceipt};
+use super::receipt::{SendReceipt, SentTo};
 use super::sending::Stamp;
 use super::verdict::{self, Verdict};
 use super::{Inner, Target, Targets, TopicQueues};
@@ -278,14 +279,15 @@ impl Outgoing<'_> {
     ) -> Result<SendReceipt> {
         let queue = &targets.queues[place];
         let connection = queue.master.connection(deadline).await?;
-        self.producer.sends.lanes().learn(topic, targets, place, &connection);
+        let way = Arc::new(KnownWay { target: Arc::clone(queue), connection: connection.clone() });
+        self.producer.sends.lanes().learn(topic, targets, place, Arc::clone(&way));
         if self.message.form() != Form::Plain || self.producer.wants_more {
             return self.attempt_at(&queue.master, &queue.queue, deadline).await;
         }
-        let request = self.message.send_request(queue, self.stamp.born_ms, &self.stamp.unique_id);
+        let request = self.message.send_request(queue, self.stamp.born_ms, self.stamp.unique_id.suffix());
         let answer = queue.master.call_on(connection, &request, self.message.body(), deadline).await?;
-        SendReceipt::read(answer.answered(), ReceiptQueue::Known(Arc::clone(queue)), self.stamp.unique_id)
-            .ok_or_else(|| answer.error())
+        let sent_to = SentTo::way(way, self.stamp.unique_id.suffix());
+        SendReceipt::read(answer.answered(), sent_to).ok_or_else(|| answer.error())
     }
 
     /// One attempt at any queue, be it in the route or not, in whatever form the message travels.
@@ -306,8 +308,7 @@ impl Outgoing<'_> {
                 peer.call(&request, body, deadline).await?
             }
         };
-        let named = ReceiptQueue::Named(queue.clone());
-        let receipt = SendReceipt::read(answer.answered(), named, self.stamp.unique_id);
+        let receipt = SendReceipt::read(answer.answered(), SentTo::named(queue.clone(), self.stamp.unique_id));
         let receipt = receipt.ok_or_else(|| answer.error())?;
         Ok(receipt.with_more(answer.answered(), delay))
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Target, Targets, TopicQueues};
-use crate::remoting::Connection;
+use crate::remoting::{Connection, Way};
 
 /// The known ways of a producer's messages, and how many sends began; under one lock.
 #[derive(Default)]
@@ -25,7 +25,20 @@ struct Lane {
     topic: Arc<TopicQueues>,
     /// The state of the route that this was made of.
     changes: u64,
-    ways: Vec<(Arc<Target>, Option<Connection>)>,
+    /// By place in the route; `None` where no connection is known.
+    ways: Vec<Option<Arc<KnownWay>>>,
+}
+
+/// A queue and the connection to its broker, in one: whatever follows a message shares one count.
+pub(super) struct KnownWay {
+    pub(super) target: Arc<Target>,
+    pub(super) connection: Connection,
+}
+
+impl Way for Arc<KnownWay> {
+    fn connection(&self) -> &Connection {
+        &self.connection
+    }
 }
 
 impl Lanes {
@@ -37,33 +50,32 @@ impl Lanes {
     /// The queue whose turn it is, and its broker's connection; `None` when something about them is not known, which
     /// takes no turn.
     #[inline]
-    pub(super) fn next(&self, topic: &str) -> Option<(Arc<Target>, Connection)> {
+    pub(super) fn next(&self, topic: &str) -> Option<Arc<KnownWay>> {
         let lane = self.by_topic.get(topic)?;
         if lane.topic.topic.changes() != lane.changes {
             return None;
         }
-        let (queue, connection) = &lane.ways[lane.topic.choice.peek(lane.ways.len())?];
-        let connection = connection.clone()?;
+        let way = lane.ways[lane.topic.choice.peek(lane.ways.len())?].clone()?;
         lane.topic.choice.pass(1);
-        Some((Arc::clone(queue), connection))
+        Some(way)
     }
 
-    /// Keeps the connection by which a queue was reached.
-    pub(super) fn learn(&mut self, topic: &Arc<TopicQueues>, targets: &Targets, place: usize, connection: &Connection) {
+    /// Keeps the way by which the queue at a place of the route was reached.
+    pub(super) fn learn(&mut self, topic: &Arc<TopicQueues>, targets: &Targets, place: usize, way: Arc<KnownWay>) {
         if self.closed {
             return;
         }
-        let ways = || targets.queues.iter().map(|queue| (Arc::clone(queue), None)).collect();
+        let count = targets.queues.len();
         let lane = self.by_topic.entry(Arc::clone(topic.topic.shared_name())).or_insert_with(|| Lane {
             topic: Arc::clone(topic),
             changes: targets.changes,
-            ways: ways(),
+            ways: vec![None; count],
         });
         if lane.changes != targets.changes {
-            (lane.changes, lane.ways) = (targets.changes, ways());
+            (lane.changes, lane.ways) = (targets.changes, vec![None; count]);
         }
-        if let Some((_, known)) = lane.ways.get_mut(place) {
-            *known = Some(connection.clone());
+        if let Some(known) = lane.ways.get_mut(place) {
+            *known = Some(way);
         }
     }
 

@@ -367,7 +367,7 @@ impl Inner {
     }
 
     fn target(&self, queue: &WriteQueue) -> Target {
-        let template = SendTemplate::new(&SendMessageRequestV2 {
+        let what_stays = SendMessageRequestV2 {
             producer_group: (&*self.group).into(),
             topic: queue.queue.topic().into(),
             default_topic: DEFAULT_TOPIC.into(),
@@ -375,7 +375,8 @@ impl Inner {
             queue_id: queue.queue.id(),
             broker_name: Some(queue.queue.broker().into()),
             ..Default::default()
-        });
+        };
+        let template = SendTemplate::new(&what_stays, self.cluster.unique_id_prefix());
         Target { queue: queue.queue.clone(), master: self.cluster.sending_peer(&queue.master), template }
     }
 

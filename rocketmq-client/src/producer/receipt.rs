@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rocketmq_wire::ResponseCode;
-use rocketmq_wire::message::id::{self, OffsetMessageId, UniqueId};
+use rocketmq_wire::message::id::{self, OffsetMessageId, UniqueId, UniqueIdSuffix};
 
-use super::Target;
 use super::delay::Delay;
+use super::lanes::KnownWay;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::message::MessageQueue;
 use crate::remoting::Answered;
@@ -47,9 +47,10 @@ impl SendStatus {
 #[derive(Clone)]
 pub struct SendReceipt {
     status: SendStatus,
-    queue: ReceiptQueue,
+    sent_to: SentTo,
+    /// The queue, if it is not the one that was asked for.
+    elsewhere: Option<Box<MessageQueue>>,
     queue_offset: i64,
-    unique_id: UniqueId,
     offset_id: OffsetIdText,
     /// What few messages have.
     more: Option<Box<More>>,
@@ -68,45 +69,65 @@ pub(super) struct More {
     offset_ids: Option<String>,
 }
 
-/// A queue, as whoever sent to it has it at hand: sharing costs one count then.
+/// The queue that a message was sent to and the id that it was given, as whoever sent it has them at hand.
 #[derive(Clone)]
-pub(super) enum ReceiptQueue {
-    Known(Arc<Target>),
-    Named(MessageQueue),
+pub(super) enum SentTo {
+    /// Sharing the way costs one count, and the text of the id is made when it is asked for.
+    Way {
+        way: Arc<KnownWay>,
+        id: UniqueIdSuffix,
+        text: OnceLock<Box<str>>,
+    },
+    Named(Box<(MessageQueue, UniqueId)>),
 }
 
-impl ReceiptQueue {
+impl SentTo {
+    pub(super) fn way(way: Arc<KnownWay>, id: UniqueIdSuffix) -> Self {
+        Self::Way { way, id, text: OnceLock::new() }
+    }
+
+    pub(super) fn named(queue: MessageQueue, id: UniqueId) -> Self {
+        Self::Named(Box::new((queue, id)))
+    }
+
     fn queue(&self) -> &MessageQueue {
         match self {
-            Self::Known(target) => &target.queue,
-            Self::Named(queue) => queue,
+            Self::Way { way, .. } => &way.target.queue,
+            Self::Named(named) => &named.0,
+        }
+    }
+
+    fn message_id(&self) -> &str {
+        match self {
+            Self::Way { way, id, text } => text.get_or_init(|| way.target.template.unique_id(*id).into()),
+            Self::Named(named) => named.1.as_str(),
         }
     }
 }
 
 impl SendReceipt {
-    /// Reads an answer to a send to `queue`; `None` for a refusal.
-    pub(super) fn read(answer: &Answered, queue: ReceiptQueue, unique_id: UniqueId) -> Option<Self> {
-        Some(Self::stored(SendStatus::from_code(answer.code())?, answer, queue, unique_id))
+    /// Reads an answer to a send; `None` for a refusal.
+    pub(super) fn read(answer: &Answered, sent_to: SentTo) -> Option<Self> {
+        Some(Self::stored(SendStatus::from_code(answer.code())?, answer, sent_to))
     }
 
     /// Reads an answer that is known to be of that status.
     #[inline]
-    pub(super) fn stored(status: SendStatus, answer: &Answered, queue: ReceiptQueue, unique_id: UniqueId) -> Self {
+    pub(super) fn stored(status: SendStatus, answer: &Answered, sent_to: SentTo) -> Self {
         // A message that is stored must not be sent again only because the answer does not say where.
         // Only what a receipt tells is looked at; an answer has as much again that nobody asks for.
         let [offset_id, queue_id, queue_offset] =
             answer.find(["msgId", "queueId", "queueOffset"]).unwrap_or([const { None }; 3]);
         let number = |digits: Option<Cow<'_, [u8]>>| digits.as_deref().and_then(decimal);
-        let asked = queue.queue();
-        let queue_id = number(queue_id).and_then(|id| id.try_into().ok()).unwrap_or(asked.id());
-        let queue = if queue_id == asked.id() { queue } else { ReceiptQueue::Named(asked.sibling(queue_id)) };
+        let asked = sent_to.queue();
+        let stored_in = number(queue_id).and_then(|id| id.try_into().ok()).filter(|id| *id != asked.id());
+        let elsewhere = stored_in.map(|id| asked.sibling(id));
         let queue_offset = number(queue_offset).unwrap_or(UNKNOWN_OFFSET);
         Self {
             status,
-            queue,
+            sent_to,
+            elsewhere: elsewhere.map(Box::new),
             queue_offset,
-            unique_id,
             offset_id: OffsetIdText::new(offset_id.as_deref().unwrap_or_default()),
             more: None,
         }
@@ -138,12 +159,12 @@ impl SendReceipt {
         let mut offset_ids = self.more().and_then(|more| more.offset_ids.as_deref()).unwrap_or_default().split(',');
         let each = ids.iter().enumerate().map(|(index, unique_id)| Self {
             status: self.status,
-            queue: self.queue.clone(),
+            sent_to: SentTo::named(self.queue().clone(), *unique_id),
+            elsewhere: None,
             queue_offset: match self.queue_offset {
                 UNKNOWN_OFFSET => UNKNOWN_OFFSET,
                 first => first.saturating_add(index as i64),
             },
-            unique_id: *unique_id,
             offset_id: OffsetIdText::new(offset_ids.next().unwrap_or_default().as_bytes()),
             more: None,
         });
@@ -168,7 +189,7 @@ impl SendReceipt {
             SendStatus::SlaveNotAvailable => (ResponseCode::SLAVE_NOT_AVAILABLE, "no slave is near enough"),
             SendStatus::FlushSlaveTimeout => (ResponseCode::FLUSH_SLAVE_TIMEOUT, "no slave had it in time"),
         };
-        let message = format!("the broker has taken the message {}, but {why}", self.unique_id);
+        let message = format!("the broker has taken the message {}, but {why}", self.message_id());
         debug_assert_eq!(Error::from_response(code.0, None).kind(), ErrorKind::NotStored);
         Err(Error::from_response(code.0, None)
             .with_message(message)
@@ -178,7 +199,7 @@ impl SendReceipt {
 
     /// The queue that holds the message.
     pub fn queue(&self) -> &MessageQueue {
-        self.queue.queue()
+        self.elsewhere.as_deref().unwrap_or_else(|| self.sent_to.queue())
     }
 
     /// The message's offset in that queue; -1 when the broker did not say.
@@ -188,7 +209,7 @@ impl SendReceipt {
 
     /// The id that this client gave the message: the one that consumers see and that tools search for.
     pub fn message_id(&self) -> &str {
-        self.unique_id.as_str()
+        self.sent_to.message_id()
     }
 
     /// How the broker holds the message back; `None` unless it was sent with
@@ -211,17 +232,21 @@ impl SendReceipt {
 
 /// A number of decimal digits; `None` for anything else.
 fn decimal(digits: &[u8]) -> Option<i64> {
-    if digits.is_empty() {
-        return None;
+    /// No number of so few digits is too large.
+    const SHORT: usize = 18;
+    if digits.len() > SHORT {
+        return std::str::from_utf8(digits).ok()?.parse().ok().filter(|number| *number >= 0);
     }
-    digits.iter().try_fold(0i64, |number, digit| {
+    let number = digits.iter().try_fold(0i64, |number, digit| {
         let digit = digit.wrapping_sub(b'0');
-        if digit > 9 { None } else { number.checked_mul(10)?.checked_add(digit.into()) }
-    })
+        (digit <= 9).then(|| number * 10 + i64::from(digit))
+    });
+    number.filter(|_| !digits.is_empty())
 }
 
 /// An offset message id as it came: few callers ask for it, so it is read when they do.
 #[derive(Clone, Copy)]
+#[repr(align(8))]
 struct OffsetIdText {
     text: [u8; id::LENGTH_V6],
     /// Zero for a text that is too long to be an id.

@@ -16,7 +16,8 @@ use rocketmq_wire::request::send::TemplatedSend;
 
 use super::attempt::First;
 use super::choice::would_block;
-use super::receipt::{ReceiptQueue, SendReceipt};
+use super::lanes::KnownWay;
+use super::receipt::{SendReceipt, SentTo};
 use super::under_way::Counted;
 use super::verdict::{self, Verdict};
 use super::{Inner, SendOptions, SendStatus, Target, shut_down};
@@ -47,8 +48,8 @@ pub(super) struct Sending<'a> {
     /// Handed on when the send goes the long way.
     message: Option<Message>,
     under_way: Option<Counted<'a>>,
-    /// The queue that the message was sent to, and the answer to come.
-    sent: Option<(Arc<Target>, InFlight)>,
+    /// The answer to come, and the way that the message went.
+    sent: Option<InFlight<Arc<KnownWay>>>,
     kept: Option<Kept>,
     long_way: Option<LongWay<'a>>,
 }
@@ -102,17 +103,16 @@ impl<'a> Sending<'a> {
         let unique_id = cluster.unique_id_suffix(born_ms);
         self.kept = Some(Kept { began, born_ms, unique_id });
         let first = match way {
-            Some((target, connection)) => {
-                let unique_id = cluster.unique_id_of(unique_id);
-                let request = message.send_request(&target, born_ms, &unique_id);
+            Some(way) => {
+                let request = message.send_request(&way.target, born_ms, unique_id);
                 let deadline = producer.attempt_deadline(0, began, producer.deadline(began, self.timeout));
-                match connection.try_call(&request, message.body(), deadline, cx.waker()) {
-                    Ok(Some(answer)) => {
-                        self.sent = Some((target, answer));
+                match way.connection.try_call(&request, message.body(), deadline, cx.waker()) {
+                    Ok(Some(handed)) => {
+                        self.sent = Some(InFlight::new(way, handed));
                         return Ok(());
                     }
                     Ok(None) if self.only_at_once => return Err(would_block().with_operation("send")),
-                    Err(error) if !never_left(&error) => First::Made(target, Err(error)),
+                    Err(error) if !never_left(&error) => First::Made(Arc::clone(&way.target), Err(error)),
                     Ok(None) | Err(_) => First::NotMade,
                 }
             }
@@ -125,17 +125,18 @@ impl<'a> Sending<'a> {
     /// Goes on the long way after an answer that was no full success.
     #[cold]
     fn go_on(&mut self, answer: Result<Answered>) {
-        let (Some((target, in_flight)), Some(kept)) = (self.sent.take(), self.kept) else { return };
+        let (Some(way), Some(kept)) = (self.sent.take().and_then(InFlight::into_way), self.kept) else { return };
+        let target = Arc::clone(&way.target);
         let result = match answer {
             Ok(answered) if answered.code() == ResponseCode::GO_AWAY => {
                 // The server has not taken it and wants to be asked on a new connection.
-                target.master.leave(in_flight.connection());
+                target.master.leave(&way.connection);
                 return self.go_the_long_way(First::NotMade);
             }
             Ok(answered) => {
-                let unique_id = self.producer.cluster.unique_id_of(kept.unique_id);
-                SendReceipt::read(&answered, ReceiptQueue::Known(Arc::clone(&target)), unique_id)
-                    .ok_or_else(|| Response::new(answered, Arc::clone(in_flight.connection().address())).error())
+                let address = Arc::clone(way.connection.address());
+                let receipt = SendReceipt::read(&answered, SentTo::way(way, kept.unique_id));
+                receipt.ok_or_else(|| Response::new(answered, address).error())
             }
             Err(error) => Err(error),
         };
@@ -169,18 +170,17 @@ impl Future for Sending<'_> {
         if this.sent.is_none() && this.long_way.is_none() {
             this.begin(cx)?;
         }
-        if let Some((_, answer)) = &mut this.sent {
+        if let Some(answer) = &mut this.sent {
             let answer = ready!(Pin::new(answer).poll(cx));
             let status = answer.as_ref().ok().and_then(|answered| SendStatus::from_code(answered.code()));
             if let (Some(status), Ok(answered), Some(kept)) = (status, &answer, this.kept)
                 && verdict::of_status(status, this.producer.config.retry_not_stored) == Verdict::Final
-                && let Some((target, _)) = this.sent.take()
+                && let Some(way) = this.sent.take().and_then(InFlight::into_way)
             {
                 this.message = None;
                 this.under_way = None;
-                let unique_id = this.producer.cluster.unique_id_of(kept.unique_id);
-                let receipt = SendReceipt::stored(status, answered, ReceiptQueue::Known(target), unique_id);
-                return Poll::Ready(Ok(receipt));
+                let sent_to = SentTo::way(way, kept.unique_id);
+                return Poll::Ready(Ok(SendReceipt::stored(status, answered, sent_to)));
             }
             this.go_on(answer);
         }
@@ -199,7 +199,7 @@ impl Message {
         &'a self,
         target: &'a Target,
         born_ms: i64,
-        unique_id: &'a UniqueId,
+        unique_id: UniqueIdSuffix,
     ) -> TemplatedSend<'a> {
         TemplatedSend {
             template: &target.template,
@@ -207,7 +207,7 @@ impl Message {
             born_timestamp: born_ms,
             flag: self.user_flag(),
             properties: self.encoded_properties(),
-            unique_id: unique_id.as_str(),
+            unique_id,
         }
     }
 }

@@ -94,9 +94,31 @@ impl Shared {
     }
 }
 
+/// What leads to a connection.
+pub(crate) trait Way {
+    /// The connection.
+    fn connection(&self) -> &Connection;
+}
+
+impl Way for &Connection {
+    fn connection(&self) -> &Connection {
+        self
+    }
+}
+
+/// What a connection gives for a request that it took: an [`InFlight`] must be made of it at once.
+#[must_use = "nobody else gives the request up"]
+pub(crate) struct Handed {
+    pub(super) admitted: Admitted,
+    pub(super) turn: Turn,
+}
+
 /// A request that was handed to a connection; awaited, its answer. Dropped before, it gives the request up.
-pub(crate) struct InFlight {
-    connection: Connection,
+///
+/// Who has the connection in a larger thing needs no handle on it besides.
+pub(crate) struct InFlight<W: Way> {
+    /// `None` once it was taken back.
+    way: Option<W>,
     opaque: i32,
     step: Step,
 }
@@ -114,22 +136,26 @@ enum Step {
     Ended,
 }
 
-impl InFlight {
-    /// To be polled in the poll that handed the request over.
-    pub(super) fn new(connection: Connection, admitted: Admitted, turn: Turn) -> Self {
-        let step = match turn {
+impl<W: Way> InFlight<W> {
+    /// To be polled in the poll that handed the request over, to the connection that `way` leads to.
+    #[inline]
+    pub(crate) fn new(way: W, handed: Handed) -> Self {
+        let step = match handed.turn {
             Turn::Claim(claim) => Step::Claimed(claim),
             Turn::Follow | Turn::Write => Step::Made,
         };
-        Self { connection, opaque: admitted.opaque, step }
+        Self { way: Some(way), opaque: handed.admitted.opaque, step }
     }
 
-    /// The connection that the answer comes by.
-    pub(crate) fn connection(&self) -> &Connection {
-        &self.connection
+    /// What leads to the connection that the answer came by.
+    pub(crate) fn into_way(mut self) -> Option<W> {
+        self.end();
+        self.way.take()
     }
 
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<Answered>> {
+        let Some(way) = &self.way else { return Poll::Pending };
+        let shared = &way.connection().0;
         match self.step {
             Step::Made => {
                 self.step = Step::Waiting;
@@ -142,13 +168,12 @@ impl InFlight {
             }
             Step::Yielded(claim) => {
                 self.step = Step::Waiting;
-                self.connection.0.redeem(claim);
+                shared.redeem(claim);
             }
             Step::Waiting => {}
             // As any future that is polled once more after its end may do.
             Step::Ended => return Poll::Pending,
         }
-        let shared = &self.connection.0;
         let mut exchange = lock(&shared.exchange);
         let Poll::Ready(ended) = exchange.pending.poll_end(self.opaque, cx.waker()) else { return Poll::Pending };
         self.step = Step::Ended;
@@ -164,7 +189,7 @@ impl InFlight {
     }
 }
 
-impl Future for InFlight {
+impl<W: Way + Unpin> Future for InFlight<W> {
     type Output = Result<Answered>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -172,9 +197,11 @@ impl Future for InFlight {
     }
 }
 
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        let shared = &self.connection.0;
+impl<W: Way> InFlight<W> {
+    /// Gives the request up unless it has ended.
+    fn end(&mut self) {
+        let Some(way) = &self.way else { return };
+        let shared = &way.connection().0;
         match self.step {
             Step::Ended => return,
             Step::Claimed(claim) | Step::Yielded(claim) => shared.leave_claim(claim),
@@ -182,5 +209,13 @@ impl Drop for InFlight {
         }
         let next = lock(&shared.exchange).pending.abandon(self.opaque);
         next.into_iter().for_each(Waker::wake);
+        self.step = Step::Ended;
+    }
+}
+
+impl<W: Way> Drop for InFlight<W> {
+    #[inline]
+    fn drop(&mut self) {
+        self.end();
     }
 }

@@ -13,7 +13,7 @@ use rocketmq_wire::request::Request;
 use rocketmq_wire::{EncodeError, LanguageCode, Version};
 use tokio::sync::mpsc;
 
-use super::call::{Claim, Handing, InFlight};
+use super::call::{Claim, Handed, Handing, InFlight};
 use super::driver::Driver;
 use super::incoming::Incoming;
 use super::options::{ConnectionOptions, ConnectionStats, HeaderType};
@@ -113,32 +113,32 @@ impl Connection {
     pub async fn call<R: Request>(&self, request: &R, body: &Bytes, deadline: Instant) -> Result<Response> {
         let handing = Handing { shared: &self.0, ticket: None, kind: Kind::Call, request, body, deadline };
         let (admitted, turn) = handing.await?;
-        let answered = InFlight::new(self.clone(), admitted, turn).await?;
+        let answered = InFlight::new(self, Handed { admitted, turn }).await?;
         Ok(Response::new(answered, Arc::clone(&self.0.address)))
     }
 
     /// Sends a request if that needs no waiting: the first half of [`call`](Self::call), to be called while polled.
     /// `None` while a limit is reached.
     ///
-    /// `waker` is that of the poll under way, in which the value returned must be polled.
+    /// `waker` is that of the poll under way, in which an [`InFlight`] made of the value returned must be polled.
     ///
     /// # Errors
     ///
     /// As [`call`](Self::call).
     pub(crate) fn try_call<R: Request>(
-        self,
+        &self,
         request: &R,
         body: &Bytes,
         deadline: Instant,
         waker: &Waker,
-    ) -> Result<Option<InFlight>> {
+    ) -> Result<Option<Handed>> {
         let bytes = body.len() + HEADER_ALLOWANCE;
         let stamped = self.0.stamped(request, body);
         let mut exchange = lock(&self.0.exchange);
         match exchange.pending.try_admit(Kind::Call, bytes, deadline, waker) {
             Ok(Some(admitted)) => {
                 let turn = self.0.append(exchange, Kind::Call, admitted, request, stamped, body)?;
-                Ok(Some(InFlight::new(self, admitted, turn)))
+                Ok(Some(Handed { admitted, turn }))
             }
             Ok(None) => Ok(None),
             Err(ended) => {

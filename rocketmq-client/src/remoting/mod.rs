@@ -37,7 +37,7 @@ mod response;
 mod stamp;
 mod supervisor;
 
-pub(crate) use call::InFlight;
+pub(crate) use call::{InFlight, Way};
 pub use connection::Connection;
 pub use dial::Dial;
 pub(crate) use dial::split as split_address;

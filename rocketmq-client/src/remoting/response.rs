@@ -31,9 +31,13 @@ pub(crate) struct Answered {
     fields: Range<u32>,
     code: i32,
     version: Version,
-    serialize_type: SerializeType,
-    has_remark: bool,
+    /// Bits, as all else is numbers: what has values to spare would be given the marks of all that it lies in, and be
+    /// moved about by halves.
+    traits: u32,
 }
+
+const IS_JSON: u32 = 1;
+const HAS_REMARK: u32 = 2;
 
 impl Answered {
     pub(super) fn new(frame: Bytes, layout: FrameLayout, place: &Place) -> Self {
@@ -44,9 +48,13 @@ impl Answered {
             fields: at(place.fields.start)..at(place.fields.end),
             code: place.code,
             version: place.version,
-            serialize_type: layout.serialize_type,
-            has_remark: place.has_remark,
+            traits: if layout.serialize_type == SerializeType::Json { IS_JSON } else { 0 }
+                | if place.has_remark { HAS_REMARK } else { 0 },
         }
+    }
+
+    fn serialize_type(&self) -> SerializeType {
+        if self.traits & IS_JSON == 0 { SerializeType::Binary } else { SerializeType::Json }
     }
 
     /// The response code.
@@ -61,7 +69,7 @@ impl Answered {
     }
 
     fn fields(&self) -> Result<Fields<'_>, DecodeError> {
-        Fields::from_bytes(self.serialize_type, &self.frame[self.fields.start as usize..self.fields.end as usize])
+        Fields::from_bytes(self.serialize_type(), &self.frame[self.fields.start as usize..self.fields.end as usize])
     }
 }
 
@@ -94,11 +102,11 @@ impl Response {
 
     /// The remark, the error text of a refusal. Successes may have one too.
     pub fn remark(&self) -> Option<String> {
-        let Answered { frame, body_at, serialize_type, has_remark, .. } = &self.answered;
-        if !has_remark {
+        let Answered { frame, body_at, traits, .. } = &self.answered;
+        if traits & HAS_REMARK == 0 {
             return None;
         }
-        let header = Header::decode(*serialize_type, &frame[PREFIX_LENGTH..*body_at as usize]).ok()?;
+        let header = Header::decode(self.answered.serialize_type(), &frame[PREFIX_LENGTH..*body_at as usize]).ok()?;
         header.head.remark.map(std::borrow::Cow::into_owned)
     }
 

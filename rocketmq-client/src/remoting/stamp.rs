@@ -184,6 +184,7 @@ mod tests {
     use crate::credentials::Credentials;
     use rocketmq_wire::acl::SigningKey;
     use rocketmq_wire::header::NoFields;
+    use rocketmq_wire::message::id::UniqueIdSuffix;
     use rocketmq_wire::request::send::{SendMessageRequestV2, SendTemplate, TemplatedSend};
 
     fn value<'a>(fields: &'a OwnedFields, name: &str) -> Option<&'a str> {
@@ -191,17 +192,22 @@ mod tests {
     }
 
     fn request<'a>(template: &'a SendTemplate, properties: &'a str) -> TemplatedSend<'a> {
-        TemplatedSend { template, sys_flag: 0, born_timestamp: 1, flag: 0, properties, unique_id: "U" }
+        TemplatedSend { template, sys_flag: 0, born_timestamp: 1, flag: 0, properties, unique_id: UNIQUE_ID }
     }
 
+    const UNIQUE_ID: UniqueIdSuffix = UniqueIdSuffix { since_month_start_millis: 1, counter: 2 };
+
     fn template() -> SendTemplate {
-        SendTemplate::new(&SendMessageRequestV2 {
-            producer_group: "pg".into(),
-            topic: "orders".into(),
-            default_topic: "TBW102".into(),
-            broker_name: Some("broker-a".into()),
-            ..Default::default()
-        })
+        SendTemplate::new(
+            &SendMessageRequestV2 {
+                producer_group: "pg".into(),
+                topic: "orders".into(),
+                default_topic: "TBW102".into(),
+                broker_name: Some("broker-a".into()),
+                ..Default::default()
+            },
+            "U",
+        )
     }
 
     #[test]
@@ -214,9 +220,15 @@ mod tests {
         assert_eq!(value(&fields, "b"), Some("ns%orders"));
         assert_eq!(value(&fields, "c"), Some("TBW102"));
         assert_eq!(value(&fields, "n"), Some("broker-a"));
-        assert_eq!(value(&fields, "i"), Some("PGROUP\u{1}ns%pg\u{2}KEYS\u{1}PGROUP\u{2}UNIQ_KEY\u{1}U\u{2}"));
+        assert_eq!(
+            value(&fields, "i"),
+            Some("PGROUP\u{1}ns%pg\u{2}KEYS\u{1}PGROUP\u{2}UNIQ_KEY\u{1}U000000010002\u{2}")
+        );
         let reply = stamp.fields(325, &request(&template, "x\u{1}y\u{2}"), &Bytes::new(), 0);
-        assert_eq!((value(&reply, "b"), value(&reply, "i")), (Some("orders"), Some("x\u{1}y\u{2}UNIQ_KEY\u{1}U\u{2}")));
+        assert_eq!(
+            (value(&reply, "b"), value(&reply, "i")),
+            (Some("orders"), Some("x\u{1}y\u{2}UNIQ_KEY\u{1}U000000010002\u{2}"))
+        );
         let plain = stamp.plain(RequestCode::SEND_MESSAGE_V2, &fields).expect("a namespace");
         assert_eq!((value(&plain, "a"), value(&plain, "b")), (Some("pg"), Some("orders")));
         assert_eq!(Stamp::default().plain(RequestCode::SEND_MESSAGE_V2, &fields), None);

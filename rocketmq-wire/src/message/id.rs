@@ -57,12 +57,18 @@ impl FromStr for OffsetMessageId {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct UniqueId {
     text: HexText,
+    suffix: UniqueIdSuffix,
 }
 
 impl UniqueId {
     /// Returns the id's text.
     pub fn as_str(&self) -> &str {
         self.text.as_str()
+    }
+
+    /// Returns what tells it from the others of its factory.
+    pub fn suffix(&self) -> UniqueIdSuffix {
+        self.suffix
     }
 }
 
@@ -131,15 +137,49 @@ impl UniqueIdFactory {
         let mut text = self.prefix;
         text.put(&suffix.since_month_start_millis.to_be_bytes());
         text.put(&suffix.counter.to_be_bytes());
-        UniqueId { text }
+        UniqueId { text, suffix }
+    }
+
+    /// What all ids of this factory begin with.
+    pub fn prefix(&self) -> &str {
+        self.prefix.as_str()
     }
 }
 
 /// The time and counter of a unique id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct UniqueIdSuffix {
-    since_month_start_millis: u32,
-    counter: u16,
+    /// Time since the start of the month, in milliseconds.
+    pub since_month_start_millis: u32,
+    /// The counter.
+    pub counter: u16,
+}
+
+impl UniqueIdSuffix {
+    /// Length in an id, in characters.
+    pub const LENGTH: usize = 12;
+
+    /// Returns the end of the id, after what all ids of the factory begin with.
+    #[inline]
+    pub fn digits(self) -> [u8; Self::LENGTH] {
+        let mut digits = [0; Self::LENGTH];
+        digits[..8].copy_from_slice(&hex_digits(self.since_month_start_millis).to_be_bytes());
+        digits[8..].copy_from_slice(&(hex_digits(self.counter.into()) as u32).to_be_bytes());
+        digits
+    }
+}
+
+/// The eight hex digits of `value`, the first in the highest byte.
+#[inline]
+fn hex_digits(value: u32) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    // One half byte into each byte, then past the gap between the digits and the letters where it is ten or more.
+    let pairs = u64::from(value);
+    let pairs = (pairs | pairs << 16) & 0x0000_FFFF_0000_FFFF;
+    let pairs = (pairs | pairs << 8) & 0x00FF_00FF_00FF_00FF;
+    let halves = (pairs | pairs << 4) & (0x0F * EACH);
+    let letters = ((halves + 6 * EACH) >> 4) & EACH;
+    halves + u64::from(b'0') * EACH + letters * u64::from(b'A' - b'9' - 1)
 }
 
 /// The parts of a unique id.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::{EmptyResponse, request};
 use crate::header::{EncodeFields, EncodedFields, FieldValue, FieldWriter, header};
+use crate::message::id::UniqueIdSuffix;
 
 macro_rules! send_header {
     ($(#[$meta:meta])* $name:ident, $($wire:literal)*) => {
@@ -91,18 +92,37 @@ pub struct SendTemplate {
     common: EncodedFields,
     /// Both flags, for the usual case that there are none.
     no_flags: EncodedFields,
+    /// The property of the unique id, as far as it is the same for all messages.
+    unique_id_begin: Box<str>,
 }
 
 impl SendTemplate {
     /// Encodes the group, topic, default topic, number of queues, queue and broker. What else a header can say is left
     /// out: it is zero and false then at brokers of all versions, as it is for a message that is sent for the first time.
+    ///
+    /// `unique_id_prefix` is [what the unique ids of all messages begin with](crate::message::UniqueIdFactory::prefix).
     #[must_use]
-    pub fn new(request: &SendMessageRequestV2<'_>) -> Self {
+    pub fn new(request: &SendMessageRequestV2<'_>, unique_id_prefix: &str) -> Self {
         Self {
             common: EncodedFields::new(&Common(request)),
             no_flags: EncodedFields::new(&Flags { sys_flag: 0, flag: 0 }),
+            unique_id_begin: [UNIQUE_ID_BEGIN, unique_id_prefix].concat().into(),
         }
     }
+
+    /// The whole unique id of a message that was sent with this template.
+    #[must_use]
+    pub fn unique_id(&self, suffix: UniqueIdSuffix) -> String {
+        let prefix = self.unique_id_begin.get(UNIQUE_ID_BEGIN.len()..).unwrap_or_default();
+        let digits = suffix.digits();
+        [prefix, text(&digits)].concat()
+    }
+}
+
+/// Hex digits, as text.
+#[inline]
+fn text(digits: &[u8]) -> &str {
+    std::str::from_utf8(digits).unwrap_or_default()
 }
 
 struct Common<'a>(&'a SendMessageRequestV2<'a>);
@@ -131,7 +151,7 @@ impl EncodeFields for Flags {
 }
 
 const UNIQUE_ID_BEGIN: &str = "UNIQ_KEY\u{1}";
-const PROPERTY_END: &str = "\u{2}";
+const PROPERTY_END: u8 = 2;
 
 /// A [`SendMessageRequestV2`] for one message, most of it encoded already. It has the same fields, in another order.
 #[derive(Debug, Clone, Copy)]
@@ -147,7 +167,7 @@ pub struct TemplatedSend<'a> {
     /// Encoded properties, without the unique id.
     pub properties: &'a str,
     /// The id that the producer gives the message: one more property, the last.
-    pub unique_id: &'a str,
+    pub unique_id: UniqueIdSuffix,
 }
 
 impl EncodeFields for TemplatedSend<'_> {
@@ -160,7 +180,9 @@ impl EncodeFields for TemplatedSend<'_> {
             Flags { sys_flag: self.sys_flag, flag: self.flag }.encode_fields(writer);
         }
         writer.integer("g", self.born_timestamp);
-        writer.texts("i", [self.properties, UNIQUE_ID_BEGIN, self.unique_id, PROPERTY_END]);
+        let mut end = [PROPERTY_END; UniqueIdSuffix::LENGTH + 1];
+        end[..UniqueIdSuffix::LENGTH].copy_from_slice(&self.unique_id.digits());
+        writer.texts("i", [self.properties, &self.template.unique_id_begin, text(&end)]);
     }
 }
 request!(TemplatedSend<'a> = SEND_MESSAGE_V2 -> SendMessageResponse<'r>);
@@ -275,11 +297,14 @@ header! {
 mod tests {
     use super::*;
     use crate::header::{DecodeFields as _, Head, SerializeType, encode};
+    use crate::message::id::UniqueIdFactory;
     use crate::{Frame, LanguageCode, Version};
     use bytes::BytesMut;
 
     #[test]
     fn a_template_makes_a_header_of_the_same_fields() {
+        let ids = UniqueIdFactory::new(std::net::Ipv4Addr::LOCALHOST.into(), 1, 2, 0);
+        let id = ids.id(1_700_000_000_000, 0xA09);
         let whole = |sys_flag, flag| SendMessageRequestV2 {
             producer_group: "g".into(),
             topic: "t".into(),
@@ -289,18 +314,22 @@ mod tests {
             sys_flag,
             born_timestamp: 1_700_000_000_000,
             flag,
-            properties: Some("WAIT\u{1}true\u{2}UNIQ_KEY\u{1}0A\u{2}".into()),
+            properties: Some(format!("WAIT\u{1}true\u{2}UNIQ_KEY\u{1}{id}\u{2}").into()),
             broker_name: Some("broker-a".into()),
             ..Default::default()
         };
-        let template = SendTemplate::new(&whole(0, 0));
+        let template = SendTemplate::new(&whole(0, 0), ids.prefix());
+        for (now_ms, counter) in [(0, 0), (1_700_000_000_000, 0xA09F), (1_701_385_199_999, u16::MAX)] {
+            let id = ids.id(now_ms, counter);
+            assert_eq!(template.unique_id(id.suffix()), id.as_str());
+        }
         let templated = |sys_flag, flag| TemplatedSend {
             template: &template,
             sys_flag,
             born_timestamp: 1_700_000_000_000,
             flag,
             properties: "WAIT\u{1}true\u{2}",
-            unique_id: "0A",
+            unique_id: id.suffix(),
         };
         let head = Head {
             code: 310,
