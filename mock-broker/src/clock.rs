@@ -80,6 +80,21 @@ impl Clock {
         }
     }
 
+    /// Turns message time forward to a moment in milliseconds since 1970. It never goes back: a moment that is past leaves it.
+    pub fn set(&mut self, message_ms: i64) {
+        let by_ms = message_ms.saturating_sub(self.message_ms());
+        if let Ok(by_ms) = u64::try_from(by_ms) {
+            self.advance(Duration::from_millis(by_ms));
+        }
+    }
+
+    /// Lets message time go on with real time again, from where it is.
+    pub fn unfreeze(&mut self) {
+        if let Some(frozen) = self.frozen_at_ms.take() {
+            self.message_offset_ms = frozen.saturating_sub(wall_clock_ms());
+        }
+    }
+
     /// Turns session time forward: clients that do not report in time are dropped, long polls end.
     pub fn advance_sessions(&mut self, by: Duration) {
         self.session_offset = self.session_offset.saturating_add(by);
@@ -152,6 +167,17 @@ mod tests {
         assert!(clock.now().session >= before.session + HOUR);
         assert_eq!(clock.until_session(Duration::ZERO), Duration::ZERO);
         assert!(clock.until_session(HOUR * 2) <= HOUR);
+    }
+
+    #[test]
+    fn message_time_can_be_set_frozen_and_set_free() {
+        let mut clock = Clock::manual_at(1000);
+        clock.set(5000);
+        clock.set(2000);
+        assert_eq!(clock.now().message_ms, 5000);
+        clock.unfreeze();
+        assert!(!clock.is_frozen() && clock.now().message_ms >= 5000);
+        assert!(clock.now().message_ms < 5000 + 3_600_000);
     }
 
     #[test]

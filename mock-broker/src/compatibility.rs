@@ -40,6 +40,16 @@ impl fmt::Display for UnknownCompatibility {
 
 impl std::error::Error for UnknownCompatibility {}
 
+impl fmt::Display for Compatibility {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::V4_4 => "4.4",
+            Self::V4_9 => "4.9",
+            Self::V5_3 => "5.3",
+        })
+    }
+}
+
 impl FromStr for Compatibility {
     type Err = UnknownCompatibility;
 

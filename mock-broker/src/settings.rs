@@ -211,6 +211,14 @@ enum Why {
     BadValue { value: String, expected: String },
 }
 
+impl SettingError {
+    /// Whether this broker knows nothing of the property, rather than the value being none of it.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.why == Why::NotHonoured
+    }
+}
+
 impl fmt::Display for SettingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let SettingError { property, why } = self;

@@ -136,6 +136,11 @@ impl Clients {
         self.consumers.get(group)
     }
 
+    /// The consumer groups that somebody is online of.
+    pub(crate) fn consumer_names(&self) -> impl Iterator<Item = &str> {
+        self.consumers.keys().map(String::as_str)
+    }
+
     /// A member of a producer group: the one whose turn it is when members are asked one after the other.
     pub(crate) fn producer_of(&self, group: &str, turn: usize) -> Option<(ConnectionId, SerializeType)> {
         let members = self.producers.get(group).filter(|members| !members.is_empty())?;
@@ -146,6 +151,13 @@ impl Clients {
     pub(crate) fn producer_client(&self, client_id: &str) -> Option<(ConnectionId, SerializeType)> {
         let mut members = self.producers.values().flatten().filter(|(_, member)| member.client_id == client_id);
         members.next().map(|(&connection, member)| (connection, member.serialize_type))
+    }
+
+    /// The id of the client at the other end of a connection, if it has sent a heartbeat.
+    pub(crate) fn client_id(&self, connection: ConnectionId) -> Option<&str> {
+        let consumers = self.consumers.values().map(|group| &group.members);
+        let member = consumers.chain(self.producers.values()).find_map(|members| members.get(&connection));
+        member.map(|member| member.client_id.as_str())
     }
 
     /// The members of a producer group, if somebody is online of it.

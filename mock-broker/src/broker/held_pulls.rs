@@ -46,6 +46,12 @@ impl HeldPulls {
         self.count == 0
     }
 
+    /// The connection whose pull of a group waits for a queue.
+    pub(crate) fn connection_of(&self, group: &str, topic: &str, queue_id: i32) -> Option<ConnectionId> {
+        let pulls = self.topics.get(topic)?.get(&queue_id)?;
+        pulls.iter().find(|pull| pull.request.consumer_group == group).map(|pull| pull.to.connection)
+    }
+
     /// Holds a pull.
     pub(crate) fn hold(&mut self, pull: HeldPull) {
         self.count += 1;

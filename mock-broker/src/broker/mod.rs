@@ -8,6 +8,7 @@ mod client_calls;
 mod client_requests;
 mod clients;
 mod consumer_offsets;
+mod contents;
 mod counters;
 mod durability;
 mod groups;
@@ -333,11 +334,16 @@ impl Broker {
 
     /// When [`tick`](Self::tick) has to be called next for the sake of message time, in milliseconds since 1970.
     pub(crate) fn next_delivery(&self, now: Now) -> Option<i64> {
+        let clean = self.store.is_cleaned().then_some(self.next_clean_ms);
+        self.next_due(now).into_iter().chain(clean).min()
+    }
+
+    /// When the next message or check of half messages is due, in milliseconds since 1970.
+    pub(crate) fn next_due(&self, now: Now) -> Option<i64> {
         let writes = self.replication.writes();
         let check = (writes && self.has_half_messages()).then_some(self.next_transaction_check);
         let delayed = self.store.next_delivery(now.message_ms).filter(|_| writes);
-        let clean = self.store.is_cleaned().then_some(self.next_clean_ms);
-        check.into_iter().chain(delayed).chain(clean).min()
+        check.into_iter().chain(delayed).min()
     }
 
     /// When [`tick`](Self::tick) has to be called next for the sake of session time.
@@ -364,6 +370,11 @@ impl Broker {
         for group in self.clients.remove_connection(connection) {
             self.notify_members(&group);
         }
+    }
+
+    /// The id of the client at the other end of a connection, if it has sent a heartbeat.
+    pub(crate) fn client_id(&self, connection: ConnectionId) -> Option<&str> {
+        self.clients.client_id(connection)
     }
 
     /// Takes what has to happen outside.

@@ -57,6 +57,13 @@ impl QueueLocks {
         }
     }
 
+    /// The client that holds a queue of a group.
+    pub(crate) fn holder(&self, now: Duration, group: &str, topic: &str, queue_id: i32) -> Option<&str> {
+        let locks = self.groups.get(group)?;
+        let found = locks.iter().find(|(queue, _)| queue.topic == topic && queue.queue_id == queue_id);
+        found.filter(|(_, lock)| lock.is_live(now)).map(|(_, lock)| lock.client_id.as_str())
+    }
+
     /// Whether any queue of the group is locked, as only ordered consumers do.
     pub(crate) fn is_any_locked(&self, now: Duration, group: &str) -> bool {
         self.groups.get(group).is_some_and(|locks| locks.values().any(|lock| lock.is_live(now)))

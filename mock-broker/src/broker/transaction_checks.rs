@@ -24,9 +24,9 @@ const GROUP: &str = "CID_RMQ_SYS_TRANS";
 const READ: usize = 32;
 
 /// An op record and the half messages that it says are decided.
-struct Op {
+pub(super) struct Op {
     offset: u64,
-    half_offsets: Vec<u64>,
+    pub(super) half_offsets: Vec<u64>,
 }
 
 /// What the walk does after a half message.
@@ -125,7 +125,7 @@ impl Broker {
     }
 
     /// The op records that may still be of use. A body lists offsets, one or, since 5.1, several.
-    fn read_ops(&self) -> Vec<Op> {
+    pub(super) fn read_ops(&self) -> Vec<Op> {
         let (mut next, end) = (self.done(names::HALF_OP_TOPIC), self.store.max_offset(names::HALF_OP_TOPIC, QUEUE));
         let mut ops = Vec::new();
         while next < end {

@@ -8,6 +8,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::start_error::{Cause, StartError};
 use super::{MockBroker, block_on, incarnation};
 use crate::compatibility::Compatibility;
+use crate::console::{Access, Remote};
+use crate::journal::Limits;
 use crate::settings::Settings;
 
 /// What a [`MockBroker`] is to be like. Made by [`MockBroker::builder`].
@@ -17,13 +19,36 @@ pub struct MockBrokerBuilder {
     pub(super) settings: Settings,
     pub(super) name_server: SocketAddr,
     pub(super) broker: SocketAddr,
-    pub(super) manual_time: bool,
+    pub(super) time: StartTime,
+    pub(super) journal: Limits,
+    pub(super) skip_time: bool,
+    pub(super) console: Option<SocketAddr>,
+    pub(super) access: Access,
+    pub(super) name_server_only: bool,
+}
+
+/// What message time is at first.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum StartTime {
+    Real,
+    Frozen,
+    FrozenAt(i64),
 }
 
 impl MockBrokerBuilder {
     pub(super) fn new() -> Self {
         let any_port = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-        MockBrokerBuilder { settings: Settings::default(), name_server: any_port, broker: any_port, manual_time: false }
+        MockBrokerBuilder {
+            settings: Settings::default(),
+            name_server: any_port,
+            broker: any_port,
+            time: StartTime::Real,
+            journal: Limits::default(),
+            skip_time: false,
+            console: None,
+            access: Access::default(),
+            name_server_only: false,
+        }
     }
 
     /// Behaves like another line of Apache releases. Default 5.3.
@@ -78,7 +103,50 @@ impl MockBrokerBuilder {
     /// Lets message time stand still; only [`MockBroker::advance`] moves it. Default real time, which `advance` turns
     /// as well.
     pub fn manual_time(mut self) -> Self {
-        self.manual_time = true;
+        self.time = StartTime::Frozen;
+        self
+    }
+
+    /// Lets message time stand still at a moment, in milliseconds since 1970; only [`MockBroker::advance`] and
+    /// [`MockBroker::set_time`] move it.
+    pub fn manual_time_at(mut self, message_ms: i64) -> Self {
+        self.time = StartTime::FrozenAt(message_ms);
+        self
+    }
+
+    /// Skips message time to the next delayed message, timer or transaction check whenever nobody has asked for anything
+    /// for 50 ms: what is to happen in two hours happens at once, in its order.
+    pub fn skip_time(mut self) -> Self {
+        self.skip_time = true;
+        self
+    }
+
+    /// How many of the latest requests and answers are kept; 0 keeps none, which is faster. Default 10,000 entries, and
+    /// not more than 32 MiB of them.
+    pub fn journal(mut self, entries: usize) -> Self {
+        self.journal = if entries == 0 { Limits::OFF } else { Limits { entries, ..Limits::default() } };
+        self
+    }
+
+    /// Leaves the broker out of the routes of the name server beside it, which then knows only brokers of others.
+    pub(super) fn name_server_only(mut self) -> Self {
+        self.name_server_only = true;
+        self
+    }
+
+    /// Serves the console at an address: a page for people, and everything that this API does over HTTP and JSON for programs
+    /// in any language, described at `/openapi.json`. Port 0 lets the kernel choose. Default: there is none.
+    ///
+    /// Whoever reaches an address of the loopback interface may use it; any other needs
+    /// [`console_token`](Self::console_token).
+    pub fn console(mut self, address: SocketAddr) -> Self {
+        self.console = Some(address);
+        self
+    }
+
+    /// Serves the console only to those who show this as a bearer token. Default: to whoever is on this machine.
+    pub fn console_token(mut self, token: &str) -> Self {
+        self.access.token = Some(token.to_owned());
         self
     }
 
@@ -132,10 +200,20 @@ impl MockBrokerBuilder {
         let (ready, started) = oneshot::channel();
         let (control, receiver) = mpsc::unbounded_channel();
         let store = self.settings.store.clone();
-        let thread = Some(incarnation::spawn(move || incarnation::run(self, receiver, ready))?);
+        let console = match self.console {
+            None => None,
+            Some(address) => {
+                let listener = crate::console::bind(address, &self.access);
+                let listener = listener.map_err(|error| StartError(Cause::Address(error)))?;
+                Some((listener, self.access.clone(), Remote::new(&control)))
+            }
+        };
+        let console_address = console.as_ref().map(|(listener, ..)| listener.local_addr()).transpose()?;
+        let thread = Some(incarnation::spawn(move || incarnation::run(self, console, receiver, ready))?);
         // Until the addresses are known the value exists for its drop alone.
         let (name_server, broker) = (String::new(), String::new());
-        let mut broker = MockBroker { control: Some(control), thread, name_server, broker, store };
+        let control = Some(control);
+        let mut broker = MockBroker { control, thread, name_server, broker, store, console: console_address };
         let addresses = started.await.unwrap_or(Err(StartError(Cause::Gone)))?;
         broker.name_server = addresses.name_server;
         broker.broker = addresses.broker;

@@ -2,22 +2,26 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::thread::JoinHandle;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::builder::MockBrokerBuilder;
+use super::builder::{MockBrokerBuilder, StartTime};
 use super::start_error::{Cause, StartError};
 use crate::broker::Broker;
 use crate::clock::Clock;
+use crate::console::{Access, Remote};
 use crate::name_server::BrokerIdentity;
-use crate::server::{self, Control, Ended, Listeners, Security};
+use crate::server::{self, Control, Ended, Listeners, Security, ServeOptions, Watch};
 use crate::settings::Role;
 
 pub(super) fn spawn(run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("rocketmq-mock-broker".to_owned()).spawn(run)
 }
+
+/// Where a console listens, who may use it, and the broker that it is of.
+pub(super) type Console = (TcpListener, Access, Remote);
 
 /// Where a broker is to be reached.
 #[derive(Debug)]
@@ -29,6 +33,7 @@ pub(super) struct Addresses {
 /// The broker's thread: serves, stops and serves again until nobody holds the broker.
 pub(super) fn run(
     builder: MockBrokerBuilder,
+    console: Option<Console>,
     mut control: mpsc::UnboundedReceiver<Control>,
     ready: oneshot::Sender<Result<Addresses, StartError>>,
 ) {
@@ -36,7 +41,7 @@ pub(super) fn run(
         Ok(runtime) => runtime,
         Err(error) => return drop(ready.send(Err(error.into()))),
     };
-    runtime.block_on(async move {
+    let main = async move {
         let mut incarnation = match Incarnation::first(&builder) {
             Ok(first) => first,
             Err(error) => return drop(ready.send(Err(error))),
@@ -45,45 +50,76 @@ pub(super) fn run(
         // Once it serves, whoever waits for that is told.
         let mut announce: Option<Box<dyn FnOnce()>> = Some(Box::new(move || drop(ready.send(Ok(addresses)))));
         loop {
-            let Incarnation { listeners, identity, broker, clock, security } = incarnation;
+            let Incarnation { listeners, identity, broker, lasting: (clock, watch), security } = incarnation;
             let bound = listeners.addresses();
             let served = server::serve(
                 (builder.settings.compatibility, security),
                 listeners,
                 (identity, &builder.settings.name_servers),
-                broker,
-                clock,
+                (broker, clock, watch),
+                ServeOptions { skip_time: builder.skip_time, name_server_only: builder.name_server_only },
                 &mut control,
                 announce.take().unwrap_or_else(|| Box::new(|| {})),
             );
-            let (mut broker, mut clock, ended) = match served.await {
+            let ((mut broker, mut clock, watch), ended) = match served.await {
                 Ok(ended) => ended,
                 Err(error) => return tracing::error!(%error, "the broker cannot serve"),
             };
-            let now = clock.now();
-            let kept = if builder.settings.store.is_some() {
-                let closed = broker.close(now).map_err(StartError::from);
-                match ended {
-                    Ended::Stopped(done) => drop(done.send(closed)),
-                    Ended::Abandoned => return closed.unwrap_or_else(|error| tracing::error!(%error, "not saved")),
-                }
-                None
-            } else {
-                match ended {
-                    Ended::Stopped(done) => drop(done.send(Ok(()))),
-                    Ended::Abandoned => return,
-                }
-                broker.forget_sessions();
-                Some(broker)
-            };
             let Ok(bound) = bound else { return };
-            match wait_for_restart(&builder, bound, kept, clock, &mut control).await {
+            let is_on_disk = builder.settings.store.is_some();
+            let now = clock.now();
+            let (kept, lasting) = match ended {
+                Ended::Abandoned => {
+                    if is_on_disk && let Err(error) = broker.close(now) {
+                        tracing::error!(%error, "not saved");
+                    }
+                    return;
+                }
+                Ended::Stopped(done) if is_on_disk => {
+                    drop(done.send(broker.close(now).map_err(StartError::from)));
+                    (None, (clock, watch))
+                }
+                Ended::Stopped(done) => {
+                    drop(done.send(Ok(())));
+                    broker.forget_sessions();
+                    (Some(broker), (clock, watch))
+                }
+                // Asked of brokers in memory only.
+                Ended::Emptied(done) => {
+                    drop(broker);
+                    let lasting = (clock, Watch::new(builder.journal));
+                    match Incarnation::start(&builder, bound.0, bound.1, None, lasting) {
+                        Ok(next) => {
+                            incarnation = next;
+                            announce = Some(Box::new(move || drop(done.send(Ok(())))));
+                            continue;
+                        }
+                        Err((error, kept, lasting)) => {
+                            drop(done.send(Err(error)));
+                            (kept, lasting)
+                        }
+                    }
+                }
+            };
+            match wait_for_restart(&builder, bound, kept, lasting, &mut control).await {
                 Some((next, done)) => {
                     incarnation = next;
                     announce = Some(Box::new(move || drop(done.send(Ok(())))));
                 }
                 None => return,
             }
+        }
+    };
+    let main = Box::pin(main);
+    runtime.block_on(async {
+        match console {
+            Some((listener, access, remote)) => {
+                tokio::select! {
+                    () = main => {}
+                    () = crate::console::serve(listener, access, remote) => {}
+                }
+            }
+            None => main.await,
         }
     });
 }
@@ -93,14 +129,22 @@ struct Incarnation {
     listeners: Listeners,
     identity: BrokerIdentity,
     broker: Broker,
-    clock: Clock,
+    lasting: Lasting,
     security: Security,
 }
 
+/// What lasts as long as the thread, whatever becomes of the broker.
+type Lasting = (Clock, Watch);
+
 impl Incarnation {
     fn first(builder: &MockBrokerBuilder) -> Result<Self, StartError> {
-        let clock = if builder.manual_time { Clock::manual() } else { Clock::real() };
-        Self::start(builder, builder.name_server, builder.broker, None, clock).map_err(|(error, ..)| error)
+        let clock = match builder.time {
+            StartTime::Real => Clock::real(),
+            StartTime::Frozen => Clock::manual(),
+            StartTime::FrozenAt(message_ms) => Clock::manual_at(message_ms),
+        };
+        let lasting = (clock, Watch::new(builder.journal));
+        Self::start(builder, builder.name_server, builder.broker, None, lasting).map_err(|(error, ..)| error)
     }
 
     /// Listens and opens the store, unless there is a broker from before. On failure what was given comes back.
@@ -110,9 +154,9 @@ impl Incarnation {
         name_server: SocketAddr,
         broker: SocketAddr,
         mut kept: Option<Broker>,
-        mut clock: Clock,
-    ) -> Result<Self, (StartError, Option<Broker>, Clock)> {
-        let now = clock.now();
+        mut lasting: Lasting,
+    ) -> Result<Self, (StartError, Option<Broker>, Lasting)> {
+        let now = lasting.0.now();
         let mut start = || -> Result<_, StartError> {
             let advertised = builder.settings.advertised.as_deref();
             let host = match advertised {
@@ -144,9 +188,9 @@ impl Incarnation {
         };
         match start() {
             Ok((listeners, identity, broker, security)) => {
-                Ok(Incarnation { listeners, identity, broker, clock, security })
+                Ok(Incarnation { listeners, identity, broker, lasting, security })
             }
-            Err(error) => Err((error, kept, clock)),
+            Err(error) => Err((error, kept, lasting)),
         }
     }
 
@@ -172,7 +216,7 @@ async fn wait_for_restart(
     builder: &MockBrokerBuilder,
     (name_server, broker): (SocketAddr, SocketAddr),
     mut kept: Option<Broker>,
-    mut clock: Clock,
+    mut lasting: Lasting,
     control: &mut mpsc::UnboundedReceiver<Control>,
 ) -> Option<(Incarnation, oneshot::Sender<Result<(), StartError>>)> {
     loop {
@@ -180,11 +224,15 @@ async fn wait_for_restart(
             // Dropping the call tells the caller that the broker is stopped.
             Control::Call(_) => {}
             Control::Stop(done) => drop(done.send(Ok(()))),
-            Control::Restart(done) => match Incarnation::start(builder, name_server, broker, kept, clock) {
+            Control::Reset(done) => {
+                let why = "the broker is stopped: start it before it is emptied";
+                drop(done.send(Err(StartError(Cause::Address(why.to_owned())))));
+            }
+            Control::Restart(done) => match Incarnation::start(builder, name_server, broker, kept, lasting) {
                 Ok(next) => return Some((next, done)),
-                Err((error, broker, stopped_clock)) => {
+                Err((error, broker, stopped)) => {
                     drop(done.send(Err(error)));
-                    (kept, clock) = (broker, stopped_clock);
+                    (kept, lasting) = (broker, stopped);
                 }
             },
         }

@@ -1,9 +1,14 @@
 //! A broker inside the process that tests with it.
 
 mod builder;
+mod cluster;
+mod contents;
+mod faults;
 mod incarnation;
+mod journal;
 mod start_error;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -12,6 +17,8 @@ use rocketmq_wire::message::StoredMessage;
 use tokio::sync::{mpsc, oneshot};
 
 pub use builder::MockBrokerBuilder;
+pub use cluster::{MockCluster, MockClusterBuilder};
+pub use faults::FaultGuard;
 pub use start_error::StartError;
 
 use crate::server::{Control, State};
@@ -41,6 +48,7 @@ pub struct MockBroker {
     name_server: String,
     broker: String,
     store: Option<PathBuf>,
+    console: Option<SocketAddr>,
 }
 
 impl MockBroker {
@@ -98,6 +106,28 @@ impl MockBroker {
         self.store.as_deref()
     }
 
+    /// Where the console listens; none if there is none.
+    #[must_use]
+    pub fn console_address(&self) -> Option<SocketAddr> {
+        self.console
+    }
+
+    /// Starts over with nothing stored, no offsets, no faults and an empty journal, on the same ports; topics that the builder
+    /// named are there again. Clients lose their connections and come back by themselves.
+    ///
+    /// # Errors
+    ///
+    /// For a broker with a store on disk, which is left as it is, and for one that is stopped.
+    pub async fn reset(&self) -> Result<(), StartError> {
+        if let Some(directory) = &self.store {
+            let text = format!("the store in {} is not emptied: use another directory", directory.display());
+            return Err(StartError(Cause::Address(text)));
+        }
+        let (done, result) = oneshot::channel();
+        self.send(Control::Reset(done));
+        result.await.unwrap_or(Err(StartError(Cause::Gone)))
+    }
+
     /// Turns message time forward and returns when everything that is due by then has been stored and the clients that
     /// wait for it have been answered. Delayed messages are delivered at once; heartbeats, locks and long polls keep to
     /// real time. If the future is dropped, time may have been turned.
@@ -125,6 +155,15 @@ impl MockBroker {
     /// While the broker is stopped.
     pub async fn advance_sessions(&self, by: Duration) {
         self.call(move |state| state.advance_sessions(by)).await;
+    }
+
+    /// As [`advance_sessions`](Self::advance_sessions), for code that is not asynchronous.
+    ///
+    /// # Panics
+    ///
+    /// While the broker is stopped.
+    pub fn advance_sessions_blocking(&self, by: Duration) {
+        self.call_blocking(move |state| state.advance_sessions(by));
     }
 
     /// Every message that can be consumed from a topic, queue by queue in the order of the queue. Messages that are
@@ -199,17 +238,28 @@ impl MockBroker {
     }
 
     async fn call<T: Send + 'static>(&self, call: impl FnOnce(&mut State) -> T + Send + 'static) -> T {
-        let (done, result) = oneshot::channel();
-        self.send(Control::Call(Box::new(move |state| {
-            // The caller may have stopped waiting.
-            let _ = done.send(call(state));
-        })));
-        result.await.expect(STOPPED)
+        let control = self.control.as_ref().expect(STOPPED);
+        ask(control, call).await.expect(STOPPED)
     }
 
     fn call_blocking<T: Send + 'static>(&self, call: impl FnOnce(&mut State) -> T + Send + 'static) -> T {
         block_on(self.call(call))
     }
+}
+
+/// Has something done on the broker's thread; none if the broker is stopped or gone.
+async fn ask<T: Send + 'static>(
+    control: &mpsc::UnboundedSender<Control>,
+    call: impl FnOnce(&mut State) -> T + Send + 'static,
+) -> Option<T> {
+    let (done, result) = oneshot::channel();
+    let call = Control::Call(Box::new(move |state| {
+        // The caller may have stopped waiting.
+        let _ = done.send(call(state));
+    }));
+    // A thread that is gone drops what was sent.
+    let _ = control.send(call);
+    result.await.ok()
 }
 
 const STOPPED: &str = "the broker is stopped: call `restart` first";

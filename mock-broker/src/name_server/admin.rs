@@ -26,7 +26,7 @@ const UNIT: i32 = 1;
 const UNIT_SUBSCRIPTION: i32 = 2;
 
 /// Values by namespace and key; in memory, as all of this name server is.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct KeyValues(BTreeMap<String, BTreeMap<String, String>>);
 
 impl KeyValues {

@@ -29,7 +29,7 @@ pub(crate) use route_table::{BrokerIdentity, Lifetime, RouteTable};
 const REGISTRATION_LIFETIME: Duration = Duration::from_secs(120);
 
 /// A name server in memory, as Apache's is.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct NameServer {
     compatibility: Compatibility,
     routes: RouteTable,

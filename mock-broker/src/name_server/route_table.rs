@@ -28,7 +28,7 @@ pub(crate) enum Lifetime {
 }
 
 /// One broker process.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Member {
     address: String,
     ha_address: String,
@@ -37,7 +37,7 @@ struct Member {
 }
 
 /// The brokers of one name: a master and its slaves.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct BrokerGroup {
     pub(super) cluster: String,
     pub(super) enable_acting_master: bool,
@@ -52,7 +52,7 @@ impl BrokerGroup {
 }
 
 /// What the name server knows.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct RouteTable {
     brokers: BTreeMap<String, BrokerGroup>,
     /// Topic to broker name to queues.

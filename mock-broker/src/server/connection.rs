@@ -2,13 +2,17 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::net::Shutdown;
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use rocketmq_wire::frame::{DEFAULT_MAX_FRAME_LENGTH, announced_length};
+use socket2::SockRef;
 use tokio::net::TcpStream;
 
-use super::state::{Connection, State};
+use super::rest;
+use super::state::{Connection, Ending, Pace, State};
 
 /// Room for the next read of a connection that has sent little so far.
 const FIRST_ROOM: usize = 4 << 10;
@@ -44,7 +48,18 @@ impl Registered {
     pub(super) async fn run(&self, stream: &TcpStream) -> io::Result<()> {
         let mut received = Received::new();
         while !self.connection.closing.get() {
+            if self.connection.ending.get() == Ending::Silence {
+                self.connection.closed().await;
+                break;
+            }
+            if let Some(pace) = self.connection.pace.get() {
+                self.drip(stream, pace).await?;
+            }
             let pending = self.write(stream)?;
+            if !pending && self.connection.ending.get() != Ending::None {
+                self.end(stream);
+                break;
+            }
             tokio::select! {
                 // Nothing more is read from a client that does not read its answers.
                 readable = stream.readable(), if !pending => {
@@ -58,6 +73,43 @@ impl Registered {
             }
         }
         Ok(())
+    }
+
+    /// Writes what is in the outbox a few bytes at a time, and what comes meanwhile.
+    async fn drip(&self, stream: &TcpStream, pace: Pace) -> io::Result<()> {
+        let drip = async {
+            loop {
+                let pieces = self.connection.outbox.borrow_mut().take();
+                if pieces.is_empty() {
+                    return Ok(());
+                }
+                for mut left in pieces.iter().flat_map(|piece| piece.chunks(pace.bytes)) {
+                    while !left.is_empty() {
+                        stream.writable().await?;
+                        match stream.try_write(left) {
+                            Ok(written) => left = &left[written..],
+                            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                            Err(error) => return Err(error),
+                        }
+                    }
+                    rest(pace.every).await;
+                }
+            }
+        };
+        self.connection.pace.set(None);
+        tokio::select! {
+            dripped = drip => dripped,
+            () = self.connection.closed() => Ok(()),
+        }
+    }
+
+    /// Lets the connection end as a fault has it.
+    pub(super) fn end(&self, stream: &TcpStream) {
+        // What fails here has ended already.
+        let _ = match self.connection.ending.get() {
+            Ending::Reset => SockRef::from(stream).set_linger(Some(Duration::ZERO)),
+            _ => SockRef::from(stream).shutdown(Shutdown::Write),
+        };
     }
 
     /// Writes what is in the outbox; true if something is left.

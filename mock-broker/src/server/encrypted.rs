@@ -10,6 +10,8 @@ use tokio_rustls::server::TlsStream;
 
 use super::connection::{Received, Registered};
 use super::encryption::{HANDSHAKE, TlsMode};
+use super::rest;
+use super::state::Ending;
 
 impl Registered {
     /// Serves a connection of the kind that its first byte shows.
@@ -41,7 +43,15 @@ impl Registered {
     async fn run_encrypted(&self, mut stream: TlsStream<TcpStream>) -> io::Result<()> {
         let mut received = Received::new();
         while !self.connection.closing.get() {
+            if self.connection.ending.get() == Ending::Silence {
+                self.connection.closed().await;
+                break;
+            }
             self.write_encrypted(&mut stream).await?;
+            if self.connection.ending.get() != Ending::None {
+                self.end(stream.get_ref().0);
+                break;
+            }
             received.make_room();
             let buffer: &mut BytesMut = received.buffer();
             let read = tokio::select! {
@@ -65,9 +75,18 @@ impl Registered {
                 return Ok(());
             }
             self.state.borrow_mut().written(&self.connection);
+            let pace = self.connection.pace.take();
             let write = async {
                 for piece in &pieces {
-                    stream.write_all(piece).await?;
+                    let Some(pace) = pace else {
+                        stream.write_all(piece).await?;
+                        continue;
+                    };
+                    for chunk in piece.chunks(pace.bytes) {
+                        stream.write_all(chunk).await?;
+                        stream.flush().await?;
+                        rest(pace.every).await;
+                    }
                 }
                 stream.flush().await
             };

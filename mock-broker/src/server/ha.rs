@@ -98,7 +98,7 @@ async fn tell(state: &RefCell<State>, mut writer: OwnedWriteHalf, mut offset: u6
     loop {
         // Before the log is looked at, so that nothing that comes after goes unnoticed.
         let grows = grown.notified();
-        let bytes = state.borrow().broker().log_bytes(offset).unwrap_or_default();
+        let bytes = state.borrow().replicated_bytes(offset);
         let mut header = [0; 12];
         header[..8].copy_from_slice(&offset.to_be_bytes());
         header[8..].copy_from_slice(&(bytes.len() as u32).to_be_bytes());

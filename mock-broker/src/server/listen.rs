@@ -94,7 +94,12 @@ fn bind_broker(address: SocketAddr, with_ha: bool) -> Result<BrokerListeners, Li
     Ok((broker, second, ha))
 }
 
-fn listen(what: &'static str, address: SocketAddr) -> Result<TcpListener, ListenError> {
+/// Listens on one address.
+///
+/// # Errors
+///
+/// When that is not possible.
+pub(super) fn listen(what: &'static str, address: SocketAddr) -> Result<TcpListener, ListenError> {
     let open = || {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         // A broker that starts again must get its port though connections of the one before linger.

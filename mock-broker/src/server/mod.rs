@@ -3,6 +3,7 @@
 mod connection;
 mod encrypted;
 mod encryption;
+mod gate;
 mod ha;
 mod listen;
 mod outbox;
@@ -10,6 +11,7 @@ mod registrar;
 mod replica;
 mod security;
 mod state;
+mod watch;
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -24,14 +26,14 @@ use tokio::task::LocalSet;
 pub(crate) use encryption::{TlsMode, TlsSettings};
 pub(crate) use listen::{ListenError, Listeners};
 pub(crate) use security::Security;
-pub(crate) use state::State;
+pub(crate) use state::{Kept, State};
+pub(crate) use watch::Watch;
 
-use crate::broker::Broker;
-use crate::clock::Clock;
 use crate::compatibility::Compatibility;
 use crate::name_server::BrokerIdentity;
+use crate::pattern::Port;
+use gate::Gate;
 use registrar::Registrar;
-use state::Port;
 
 /// How long the acceptor rests when the process has no descriptor left for a connection.
 const REST_AFTER_FAILED_ACCEPT: Duration = Duration::from_millis(50);
@@ -47,18 +49,31 @@ pub(crate) enum Control {
     Stop(oneshot::Sender<Result<(), crate::StartError>>),
     /// Listen again, and signal when requests are served.
     Restart(oneshot::Sender<Result<(), crate::StartError>>),
+    /// Start over with nothing stored, no faults and an empty journal, on the same ports, and signal when requests are served.
+    Reset(oneshot::Sender<Result<(), crate::StartError>>),
 }
 
 /// Why a server ended.
 pub(crate) enum Ended {
     /// It was asked to, by somebody who waits for the result.
     Stopped(oneshot::Sender<Result<(), crate::StartError>>),
+    /// It is to start over with nothing, for somebody who waits for the result.
+    Emptied(oneshot::Sender<Result<(), crate::StartError>>),
     /// Nobody can ask it for anything any more.
     Abandoned,
 }
 
+/// What a server does besides serving.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ServeOptions {
+    /// Message time skips to what is due next.
+    pub(crate) skip_time: bool,
+    /// The broker is not registered at the name server beside it.
+    pub(crate) name_server_only: bool,
+}
+
 /// Serves until it is told to stop, or until nobody holds the sending side of `control`. Everything that it started is
-/// over when it returns, and it gives back the broker and the clock.
+/// over when it returns, and it gives back what outlives a server.
 ///
 /// # Errors
 ///
@@ -67,23 +82,29 @@ pub(crate) async fn serve(
     (compatibility, security): (Compatibility, Security),
     listeners: Listeners,
     (identity, name_servers): (BrokerIdentity, &[String]),
-    broker: Broker,
-    clock: Clock,
+    kept: Kept,
+    options: ServeOptions,
     control: &mut mpsc::UnboundedReceiver<Control>,
     ready: impl FnOnce(),
-) -> std::io::Result<(Broker, Clock, Ended)> {
+) -> std::io::Result<(Kept, Ended)> {
     let ha = listeners.ha.map(TcpListener::from_std).transpose()?;
-    let is_slave = broker.is_slave();
-    let listeners = [
-        (TcpListener::from_std(listeners.name_server)?, Port::NameServer),
-        (TcpListener::from_std(listeners.broker)?, Port::Broker),
-        (TcpListener::from_std(listeners.second)?, Port::Broker),
+    let is_slave = kept.0.is_slave();
+    let gates = vec![
+        Gate::new(Port::NameServer, listeners.name_server)?,
+        Gate::new(Port::Broker, listeners.broker)?,
+        Gate::new(Port::Broker, listeners.second)?,
     ];
-    let state = Rc::new(RefCell::new(State::new(compatibility, clock, broker, identity, security)));
+    let state = Rc::new(RefCell::new(State::new(compatibility, kept, identity, security)));
     let tasks = LocalSet::new();
-    for (listener, port) in listeners {
-        tasks.spawn_local(accept(Rc::clone(&state), listener, port));
+    for gate in &gates {
+        tasks.spawn_local(accept(Rc::clone(&state), Rc::clone(gate)));
     }
+    state.borrow_mut().gates = gates;
+    state.borrow_mut().set_skipping(options.skip_time);
+    if options.name_server_only {
+        state.borrow_mut().forget_own_broker();
+    }
+    state.borrow().apply_port_faults();
     tasks.spawn_local(keep_time(Rc::clone(&state)));
     tasks.spawn_local(answer_flushed(Rc::clone(&state)));
     let registrars: Vec<Rc<Registrar>> = name_servers.iter().map(|address| Registrar::new(address)).collect();
@@ -118,8 +139,7 @@ pub(crate) async fn serve(
     // Dropping the tasks closes the sockets and leaves the state to us.
     drop(tasks);
     let state = Rc::into_inner(state).expect("all tasks that shared the state are gone");
-    let (broker, clock) = state.into_inner().into_parts();
-    Ok((broker, clock, ended))
+    Ok((state.into_inner().into_parts(), ended))
 }
 
 async fn obey(state: &RefCell<State>, control: &mut mpsc::UnboundedReceiver<Control>) -> Ended {
@@ -127,6 +147,7 @@ async fn obey(state: &RefCell<State>, control: &mut mpsc::UnboundedReceiver<Cont
         match message {
             Control::Call(call) => call(&mut state.borrow_mut()),
             Control::Stop(done) => return Ended::Stopped(done),
+            Control::Reset(done) => return Ended::Emptied(done),
             // It runs already.
             Control::Restart(done) => drop(done.send(Ok(()))),
         }
@@ -134,14 +155,14 @@ async fn obey(state: &RefCell<State>, control: &mut mpsc::UnboundedReceiver<Cont
     Ended::Abandoned
 }
 
-async fn accept(state: Rc<RefCell<State>>, listener: TcpListener, port: Port) {
+async fn accept(state: Rc<RefCell<State>>, gate: Rc<Gate>) {
     loop {
-        match listener.accept().await {
+        match gate.accept().await {
             Ok((stream, address)) => {
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::warn!(%error, peer = %address, "connection without nodelay");
                 }
-                let connection = state.borrow_mut().connected(port, canonical(address));
+                let connection = state.borrow_mut().connected(gate.port, canonical(address));
                 tokio::task::spawn_local(connection::serve(Rc::clone(&state), connection, stream));
             }
             Err(error) => {
@@ -185,7 +206,19 @@ async fn limited(answers: impl Future<Output = ()>) {
     }
 }
 
+/// Starts a task of the calling server that completes the result after a time.
+pub(crate) fn after(duration: Duration) -> oneshot::Receiver<()> {
+    let (done, over) = oneshot::channel();
+    tokio::task::spawn_local(async move {
+        rest(duration).await;
+        // Nobody may wait any more.
+        let _ = done.send(());
+    });
+    over
+}
+
+/// Waits in real time.
 #[expect(clippy::disallowed_methods, reason = "timers belong to the server")]
-async fn rest(duration: Duration) {
+pub(crate) async fn rest(duration: Duration) {
     tokio::time::sleep(duration).await;
 }

@@ -38,17 +38,23 @@ impl Outbox {
     /// An answer that does not fit a frame; nothing is appended then.
     pub(super) fn push(&mut self, reply: Reply<'_>, to: &ReturnAddress, version: Version) -> Result<(), EncodeError> {
         reply.encode(&mut self.tail, to, version)?;
-        match reply.body {
+        self.push_body(reply.body);
+        Ok(())
+    }
+
+    /// Appends an answer whose frame is encoded up to its body.
+    pub(super) fn push_encoded(&mut self, head: &[u8], body: ReplyBody) {
+        self.tail.extend_from_slice(head);
+        self.push_body(body);
+    }
+
+    #[inline]
+    fn push_body(&mut self, body: ReplyBody) {
+        match body {
             ReplyBody::None => {}
             ReplyBody::Bytes(bytes) => self.push_bytes(bytes),
             ReplyBody::Records(records) => records.into_iter().for_each(|record| self.push_bytes(record)),
         }
-        Ok(())
-    }
-
-    /// The buffer behind everything that is there, for frames without body.
-    pub(super) fn tail(&mut self) -> &mut BytesMut {
-        &mut self.tail
     }
 
     /// Appends bytes of whole frames.

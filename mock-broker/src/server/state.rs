@@ -7,23 +7,27 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use rocketmq_wire::frame::{DEFAULT_MAX_FRAME_LENGTH, FrameLayout, PREFIX_LENGTH};
 use rocketmq_wire::header::Header;
 use rocketmq_wire::model::TopicConfigTable;
 use rocketmq_wire::request::group::NotifyConsumerIdsChangedRequest;
 use rocketmq_wire::{DecodeError, RequestCode, Version};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 use super::encryption::Encryption;
+use super::gate::Gate;
 use super::outbox::Outbox;
 use super::registrar::Registrar;
 use super::security::Security;
+use super::watch::{Passed, Watch, header_of};
 use crate::broker::{Broker, SlaveId};
-use crate::clock::Clock;
+use crate::clock::{Clock, Now};
 use crate::compatibility::Compatibility;
+use crate::content::{ClockView, Outgoing};
 use crate::name_server::{BrokerIdentity, Lifetime, NameServer};
-use crate::reply::{Command, ConnectionId, Effect, Outcome, Peer, encode_push};
+use crate::pattern::Port;
+use crate::reply::{Command, ConnectionId, Effect, Outcome, Peer, Reply, ReturnAddress, encode_push};
 use crate::store::PutError;
 
 /// A connection without traffic is closed after this.
@@ -32,26 +36,53 @@ const IDLE_LIMIT: Duration = Duration::from_secs(120);
 /// How often idle connections are looked for.
 const IDLE_SCAN_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Who serves the requests of a port.
+/// Nobody has asked for anything for so long when time is skipped.
+const IDLE_BEFORE_SKIP: Duration = Duration::from_millis(50);
+
+/// How a fault has a connection end, once what is in the outbox is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Port {
-    NameServer,
-    Broker,
+pub(super) enum Ending {
+    /// It goes on.
+    None,
+    /// It is closed.
+    Close,
+    /// It is reset.
+    Reset,
+    /// It stays, and nothing is read or written any more.
+    Silence,
+}
+
+/// How slowly a fault has answers written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    pub(super) bytes: usize,
+    pub(super) every: Duration,
 }
 
 /// One connection, as the others see it.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) peer: Peer,
-    port: Port,
+    pub(super) port: Port,
     pub(super) outbox: RefCell<Outbox>,
     /// Signalled when others put something into the outbox, or when the connection is to be closed.
     pub(super) wake: Notify,
     pub(super) closing: Cell<bool>,
+    pub(super) ending: Cell<Ending>,
+    /// Until the outbox is empty again.
+    pub(super) pace: Cell<Option<Pace>>,
+    /// The client's id, once it was asked for and known.
+    pub(super) client: RefCell<Option<Arc<str>>>,
     last_active: Cell<Duration>,
 }
 
 impl Connection {
+    /// Lets the connection end.
+    pub(super) fn end(&self, ending: Ending) {
+        self.ending.set(ending);
+        self.wake.notify_one();
+    }
+
     /// Waits until the connection is to be closed.
     pub(super) async fn closed(&self) {
         while !self.closing.get() {
@@ -60,19 +91,31 @@ impl Connection {
     }
 }
 
+/// What outlives a server that is stopped: its messages, its time, and its faults and journal.
+pub(crate) type Kept = (Broker, Clock, Watch);
+
 /// Everything that the tasks of one server work on. No task holds it while it waits.
 #[derive(Debug)]
 pub(crate) struct State {
-    compatibility: Compatibility,
-    clock: Clock,
-    broker: Broker,
-    name_server: NameServer,
-    identity: BrokerIdentity,
-    connections: HashMap<ConnectionId, Rc<Connection>>,
+    pub(super) compatibility: Compatibility,
+    pub(super) clock: Clock,
+    pub(super) broker: Broker,
+    pub(super) name_server: NameServer,
+    pub(super) identity: BrokerIdentity,
+    /// Faults and journal.
+    pub(super) watch: Watch,
+    /// The ports.
+    pub(super) gates: Vec<Rc<Gate>>,
+    pub(super) connections: HashMap<ConnectionId, Rc<Connection>>,
     last_connection: u64,
     next_idle_scan: Duration,
     push_opaque: i32,
     security: Security,
+    skipping: bool,
+    /// Session time of the latest request.
+    last_served: Duration,
+    /// Who wants to know when something happens.
+    waiters: Vec<oneshot::Sender<()>>,
     /// The name servers of other processes.
     pub(super) registrars: Vec<Rc<Registrar>>,
     /// Signalled when something is due earlier than the timer knows.
@@ -87,11 +130,11 @@ impl State {
     /// Puts a broker and a name server together: the broker is registered as `identity`.
     pub(super) fn new(
         compatibility: Compatibility,
-        mut clock: Clock,
-        broker: Broker,
+        (broker, mut clock, mut watch): Kept,
         identity: BrokerIdentity,
         security: Security,
     ) -> Self {
+        watch.forget_connections();
         let now = clock.now();
         let mut name_server = NameServer::new(compatibility);
         name_server.routes_mut().register(&identity, Lifetime::Process, false, broker.topic_table());
@@ -111,14 +154,19 @@ impl State {
             next_idle_scan: now.session + IDLE_SCAN_INTERVAL,
             push_opaque: 0,
             security,
+            skipping: false,
+            last_served: now.session,
+            waiters: Vec::new(),
             registrars: Vec::new(),
+            watch,
+            gates: Vec::new(),
             timer: Rc::new(Notify::new()),
         }
     }
 
-    /// Takes the broker and the clock out again.
-    pub(super) fn into_parts(self) -> (Broker, Clock) {
-        (self.broker, self.clock)
+    /// Takes out again what outlives the server.
+    pub(super) fn into_parts(self) -> Kept {
+        (self.broker, self.clock, self.watch)
     }
 
     /// Enters a connection.
@@ -131,6 +179,9 @@ impl State {
             outbox: RefCell::default(),
             wake: Notify::new(),
             closing: Cell::new(false),
+            ending: Cell::new(Ending::None),
+            pace: Cell::new(None),
+            client: RefCell::default(),
             last_active: Cell::new(self.clock.now().session),
         });
         self.connections.insert(peer.connection, Rc::clone(&connection));
@@ -141,6 +192,7 @@ impl State {
     pub(super) fn disconnected(&mut self, connection: &Connection) {
         let id = connection.peer.connection;
         self.connections.remove(&id);
+        self.watch.connection_closed(id);
         match connection.port {
             Port::NameServer => self.name_server.connection_closed(id),
             Port::Broker => {
@@ -158,7 +210,7 @@ impl State {
     pub(super) fn serve(&mut self, connection: &Connection, buffer: &mut BytesMut) -> Result<(), DecodeError> {
         let now = self.clock.now();
         connection.last_active.set(now.session);
-        let version = self.compatibility.version();
+        self.last_served = now.session;
         let mut served = 0;
         while let Some(layout) = FrameLayout::peek(&buffer[served..], DEFAULT_MAX_FRAME_LENGTH)? {
             let frame = &buffer[served..served + layout.frame_length];
@@ -167,6 +219,9 @@ impl State {
             let header = Header::decode(layout.serialize_type, header)?;
             let command = Command { header, serialize_type: layout.serialize_type, body };
             if command.header.head.is_response() {
+                if self.watch.is_active() {
+                    self.pass_push_answer(now, connection, &command, header_of(frame, layout.header_length));
+                }
                 if connection.port == Port::Broker {
                     self.broker.client_answered(&connection.peer, &command);
                     self.apply_effects();
@@ -174,6 +229,17 @@ impl State {
                 continue;
             }
             let to = command.return_address(&connection.peer);
+            if self.watch.is_active() {
+                let header = header_of(frame, layout.header_length);
+                if self.pass_request(now, connection, &command, header, &to) == Passed::Done {
+                    if connection.ending.get() == Ending::None {
+                        continue;
+                    }
+                    // What came behind it is lost with the connection.
+                    served = buffer.len();
+                    break;
+                }
+            }
             let outcome = match connection.port {
                 Port::NameServer => self.name_server.handle(now.session, &connection.peer, &command),
                 Port::Broker => {
@@ -184,11 +250,10 @@ impl State {
                     }
                 }
             };
-            if let Outcome::Reply(reply) = outcome
-                && !to.one_way
-                && let Err(error) = connection.outbox.borrow_mut().push(reply, &to, version)
-            {
-                tracing::error!(%error, peer = %connection.peer.address, "answer that cannot be written");
+            match outcome {
+                Outcome::Reply(reply) => self.answer(connection, reply, &to),
+                Outcome::Silent if self.watch.is_active() => self.never_answered(&to),
+                Outcome::Silent | Outcome::Pending => {}
             }
             if self.broker.has_unregistered_topics() {
                 self.register_topics();
@@ -202,7 +267,23 @@ impl State {
         if self.broker.take_timers_changed() {
             self.timer.notify_one();
         }
+        self.tell_waiters();
         Ok(())
+    }
+
+    /// Has an answer written. Who waits for the connection to be written to has to be woken, if that is not the caller.
+    #[inline]
+    pub(super) fn answer(&mut self, connection: &Connection, reply: Reply<'_>, to: &ReturnAddress) {
+        if to.one_way {
+            return;
+        }
+        if self.watch.is_active() {
+            return self.pass_answer(connection, reply, to);
+        }
+        let version = self.compatibility.version();
+        if let Err(error) = connection.outbox.borrow_mut().push(reply, to, version) {
+            tracing::error!(%error, peer = %connection.peer.address, "answer that cannot be written");
+        }
     }
 
     fn register_topics(&mut self) {
@@ -238,30 +319,24 @@ impl State {
         let version = self.compatibility.version();
         match effect {
             Effect::Answer(to, reply) => {
-                let Some(connection) = self.connections.get(&to.connection).filter(|_| !to.one_way) else { return };
-                if let Err(error) = connection.outbox.borrow_mut().push(reply, &to, version) {
-                    tracing::error!(%error, peer = %connection.peer.address, "answer that cannot be written");
-                }
+                let Some(connection) = self.connections.get(&to.connection).map(Rc::clone) else { return };
+                self.answer(&connection, reply, &to);
                 connection.wake.notify_one();
             }
             Effect::NotifyMembers { group, members } => {
                 let request = NotifyConsumerIdsChangedRequest { consumer_group: group.into() };
                 for (id, serialize_type) in members {
-                    let Some(connection) = self.connections.get(&id) else { continue };
                     self.push_opaque = self.push_opaque.wrapping_add(1);
-                    let mut outbox = connection.outbox.borrow_mut();
-                    let pushed = encode_push(outbox.tail(), &request, self.push_opaque, serialize_type, version);
-                    if let Err(error) = pushed {
-                        tracing::error!(%error, "notification that cannot be written");
+                    let mut frame = BytesMut::new();
+                    match encode_push(&mut frame, &request, self.push_opaque, serialize_type, version) {
+                        Ok(()) => self.push(id, RequestCode::NOTIFY_CONSUMER_IDS_CHANGED, frame.freeze()),
+                        Err(error) => tracing::error!(%error, "notification that cannot be written"),
                     }
-                    connection.wake.notify_one();
                 }
             }
             Effect::Push(id, frame) => {
-                if let Some(connection) = self.connections.get(&id) {
-                    connection.outbox.borrow_mut().push_bytes(frame);
-                    connection.wake.notify_one();
-                }
+                let code = pushed_code(&frame);
+                self.push(id, code, frame);
             }
             Effect::Close(id) => {
                 if let Some(connection) = self.connections.get(&id) {
@@ -273,10 +348,24 @@ impl State {
         }
     }
 
+    /// Writes a request of the server to a connection.
+    fn push(&mut self, id: ConnectionId, code: RequestCode, frame: Bytes) {
+        let Some(connection) = self.connections.get(&id).map(Rc::clone) else { return };
+        if self.watch.is_active() {
+            self.pass_push(&connection, code, &frame);
+        }
+        if connection.ending.get() == Ending::None {
+            connection.outbox.borrow_mut().push_bytes(frame);
+            connection.wake.notify_one();
+        }
+    }
+
     /// Does what is due, and returns how long nothing else will be.
     pub(super) fn tick(&mut self) -> Duration {
         let now = self.clock.now();
+        let (now, skip) = self.skip(now);
         self.broker.tick(now);
+        self.send_late(now);
         if self.broker.has_unregistered_topics() {
             self.register_topics();
         }
@@ -293,9 +382,27 @@ impl State {
                 }
             }
         }
-        let session = self.clock.until_session(self.broker.next_session_event().min(self.next_idle_scan));
+        let session_event = self.broker.next_session_event().min(self.next_idle_scan);
+        let session_event = self.watch.next_late().map_or(session_event, |late| late.min(session_event));
+        let session = self.clock.until_session(session_event);
+        self.tell_waiters();
         let message = self.broker.next_delivery(now).and_then(|due| self.clock.until_message(due));
-        message.map_or(session, |message| session.min(message))
+        message.into_iter().chain(skip).fold(session, Duration::min)
+    }
+
+    /// Skips to what is due next, if time is to be skipped and nobody has asked for anything for a moment; else says
+    /// when that may be so.
+    fn skip(&mut self, now: Now) -> (Now, Option<Duration>) {
+        let Some(due) = self.broker.next_due(now).filter(|due| self.skipping && *due > now.message_ms) else {
+            return (now, None);
+        };
+        let idle = now.session.saturating_sub(self.last_served);
+        if idle < IDLE_BEFORE_SKIP {
+            return (now, Some(IDLE_BEFORE_SKIP - idle));
+        }
+        self.clock.set(due);
+        // There may be something due after it.
+        (self.clock.now(), Some(Duration::ZERO))
     }
 
     #[inline]
@@ -361,16 +468,104 @@ impl State {
 
     /// Turns message time forward and does what is due then.
     pub(crate) fn advance(&mut self, by: Duration) {
-        self.clock.advance(by);
+        self.turn(|clock| clock.advance(by));
+    }
+
+    /// Changes the clock and does what is due then.
+    pub(crate) fn turn(&mut self, turn: impl FnOnce(&mut Clock)) {
+        turn(&mut self.clock);
         self.tick();
         self.timer.notify_one();
     }
 
     /// Turns session time forward and does what is due then.
     pub(crate) fn advance_sessions(&mut self, by: Duration) {
-        self.clock.advance_sessions(by);
-        self.tick();
+        self.turn(|clock| clock.advance_sessions(by));
+    }
+
+    /// What time it is.
+    pub(crate) fn now(&mut self) -> Now {
+        self.clock.now()
+    }
+
+    /// What the clock shows, and when the next thing is due.
+    pub(crate) fn clock_view(&mut self) -> ClockView {
+        let now = self.clock.now();
+        ClockView {
+            message_ms: now.message_ms,
+            session_ms: u64::try_from(now.session.as_millis()).unwrap_or(u64::MAX),
+            manual: self.clock.is_frozen(),
+            skipping: self.skipping,
+            next_due_ms: self.broker.next_due(now),
+        }
+    }
+
+    /// Whether message time skips to what is due next when nobody has asked for anything for a moment.
+    pub(crate) fn set_skipping(&mut self, skipping: bool) {
+        self.skipping = skipping;
         self.timer.notify_one();
+    }
+
+    /// Takes the broker out of the name server beside it.
+    pub(super) fn forget_own_broker(&mut self) {
+        let BrokerIdentity { name, id, address, .. } = &self.identity;
+        self.name_server.routes_mut().unregister(name, *id, address);
+    }
+
+    /// What the broker is called and where it is.
+    pub(crate) fn identity(&self) -> &BrokerIdentity {
+        &self.identity
+    }
+
+    /// The version that the broker behaves like.
+    pub(crate) fn compatibility(&self) -> Compatibility {
+        self.compatibility
+    }
+
+    /// Where the name server listens.
+    pub(crate) fn name_server_address(&self) -> Option<SocketAddr> {
+        self.gates.iter().find(|gate| gate.port == Port::NameServer).map(|gate| gate.address)
+    }
+
+    /// How many connections there are.
+    pub(crate) fn connection_count(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Completes when a request was served or the passing of time has done something.
+    pub(crate) fn changed(&mut self) -> oneshot::Receiver<()> {
+        let (changed, receiver) = oneshot::channel();
+        self.waiters.retain(|waiter| !waiter.is_closed());
+        self.waiters.push(changed);
+        receiver
+    }
+
+    #[inline]
+    fn tell_waiters(&mut self) {
+        if !self.waiters.is_empty() {
+            // Those that wait no more need not be told.
+            for waiter in self.waiters.drain(..) {
+                let _ = waiter.send(());
+            }
+        }
+    }
+
+    /// Stores a message as if a client had sent it.
+    ///
+    /// # Errors
+    ///
+    /// What a client would be answered.
+    pub(crate) fn put(&mut self, message: &Outgoing) -> Result<(), String> {
+        let now = self.clock.now();
+        let put = self.broker.put_outgoing(now, message);
+        if self.broker.has_unregistered_topics() {
+            self.register_topics();
+        }
+        self.tell_slaves();
+        self.apply_effects();
+        self.tell_waiters();
+        self.timer.notify_one();
+        put
     }
 
     /// Creates a topic or changes its queues.
@@ -389,4 +584,14 @@ impl State {
     pub(crate) fn broker(&self) -> &Broker {
         &self.broker
     }
+}
+
+/// What a whole frame of the broker's own asks for.
+fn pushed_code(frame: &[u8]) -> RequestCode {
+    let code = || {
+        let layout = FrameLayout::peek(frame, DEFAULT_MAX_FRAME_LENGTH).ok()??;
+        let header = Header::decode(layout.serialize_type, header_of(frame, layout.header_length)).ok()?;
+        Some(header.head.code)
+    };
+    RequestCode(code().unwrap_or_default())
 }

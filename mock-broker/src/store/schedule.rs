@@ -55,7 +55,7 @@ impl DelayLevels {
     }
 
     /// Returns when a message stored at `store_timestamp` is due.
-    pub(super) fn due(&self, level: i32, store_timestamp: i64) -> i64 {
+    pub(crate) fn due(&self, level: i32, store_timestamp: i64) -> i64 {
         store_timestamp.saturating_add(self.delay(level))
     }
 }
