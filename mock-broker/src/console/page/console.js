@@ -175,7 +175,8 @@ const views = {
   },
 
   async Groups() {
-    const groups = await ask('/v1/groups')
+    // Groups that nobody has used yet, such as those of the tools, tell nothing.
+    const groups = (await ask('/v1/groups')).filter((group) => group.members.length || group.queues.length)
     if (!groups.length) return card('', empty('No consumer group yet.'))
     return groups.map((group) => {
       const most = Math.max(1, ...group.queues.map((queue) => queue.max))
@@ -377,7 +378,11 @@ document.addEventListener('keydown', (event) => {
   else if (event.key === 't') $('theme').click()
   else if (event.key === 'j' && rows.length) rows[Math.min(at + 1, rows.length - 1)].focus()
   else if (event.key === 'k' && rows.length) rows[Math.max(at - 1, 0)].focus()
-  else if (event.key === 'Enter' && at >= 0 && event.target === rows[at] && rows[at].open) rows[at].open()
+  else if (event.key === 'Enter' && at >= 0 && event.target === rows[at] && rows[at].open) {
+    // Else the same key would press the button that has the focus then.
+    event.preventDefault()
+    rows[at].open()
+  }
 })
 setInterval(async () => {
   if (document.hidden || drawing || isBusy() || $('detail').open || (current === 'Messages' && !state.live)) return
