@@ -31,6 +31,12 @@ impl Arguments {
         self.0.get(key).unwrap_or_else(|| panic!("`{key}=` is missing"))
     }
 
+    /// A value that may be missing.
+    #[must_use]
+    pub fn optional(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+
     /// A text, or what stands in for it.
     #[must_use]
     pub fn text<'a>(&'a self, key: &str, otherwise: &'a str) -> &'a str {

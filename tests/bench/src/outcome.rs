@@ -1,6 +1,9 @@
 //! What a run of a load program came to, told in the JSON line that the Java and Go programs print as well.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use cpu_time::ProcessTime;
 use serde_json::{Value, json};
@@ -21,42 +24,40 @@ impl Stopwatch {
 
     /// The time since the start, and the processor time of this process, user and system.
     #[must_use]
-    pub fn outcome(&self, sent: u64, failed: u64) -> Outcome {
+    pub fn outcome(&self, succeeded: u64, failed: u64) -> Outcome {
         let elapsed = self.started.elapsed();
-        Outcome { sent, failed, elapsed, cpu: self.cpu.elapsed(), allocations: None, slowest_hundredth: None }
+        Outcome { succeeded, failed, elapsed, cpu: self.cpu.elapsed(), figures: BTreeMap::new() }
     }
 }
 
 /// What a run came to.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// Acknowledged sends.
-    pub sent: u64,
-    /// Sends that failed, for whatever reason.
+    /// Messages that were sent and acknowledged, or consumed.
+    pub succeeded: u64,
+    /// Messages with which that failed, for whatever reason.
     pub failed: u64,
     /// How long it took.
     pub elapsed: Duration,
-    /// Processor time of the sending process.
+    /// Processor time of the process.
     pub cpu: Duration,
-    /// Heap allocations of the sending process, where they were counted.
-    pub allocations: Option<u64>,
-    /// How long all but the slowest hundredth of some sends took at most, where that was asked for.
-    pub slowest_hundredth: Option<Duration>,
+    /// What else the program counted, by name.
+    pub figures: BTreeMap<String, u64>,
 }
 
 impl Outcome {
+    /// Adds something that the program counted.
+    pub fn add(&mut self, name: &str, figure: u64) {
+        self.figures.insert(name.to_owned(), figure);
+    }
+
     /// Prints the line.
     pub fn print(&self) {
-        let mut line = json!({
-            "job": 0, "event": "done", "sent": self.sent, "failed": self.failed,
+        let line = json!({
+            "job": 0, "event": "done", "succeeded": self.succeeded, "failed": self.failed,
             "elapsed_us": self.elapsed.as_micros() as u64, "cpu_us": self.cpu.as_micros() as u64,
+            "figures": self.figures,
         });
-        if let Some(allocations) = self.allocations {
-            line["allocations"] = allocations.into();
-        }
-        if let Some(time) = self.slowest_hundredth {
-            line["slowest_hundredth_us"] = (time.as_micros() as u64).into();
-        }
         println!("{line}");
     }
 
@@ -68,26 +69,36 @@ impl Outcome {
             .filter_map(|line| serde_json::from_str::<Value>(line).ok())
             .find(|event| event["event"] == "done")?;
         let micros = |key: &str| done[key].as_u64().map(Duration::from_micros);
+        let figures = done["figures"].as_object().into_iter().flatten();
         Some(Self {
-            sent: done["sent"].as_u64()?,
-            failed: done["failed"].as_u64()?,
+            // Programs that send say `sent`.
+            succeeded: done["sent"].as_u64().or(done["succeeded"].as_u64())?,
+            failed: done["failed"].as_u64().unwrap_or(0),
             elapsed: micros("elapsed_us")?,
             cpu: micros("cpu_us")?,
-            allocations: done["allocations"].as_u64(),
-            slowest_hundredth: micros("slowest_hundredth_us"),
+            figures: figures.filter_map(|(name, figure)| Some((name.clone(), figure.as_u64()?))).collect(),
         })
     }
 
-    /// Acknowledged sends per second.
-    #[must_use]
-    pub fn rate(&self) -> f64 {
-        self.sent as f64 / self.elapsed.as_secs_f64()
+    /// Something that the program counted.
+    ///
+    /// # Errors
+    ///
+    /// When it did not.
+    pub fn figure(&self, name: &str) -> Result<f64, String> {
+        self.figures.get(name).map(|&figure| figure as f64).ok_or_else(|| format!("the program told no `{name}`"))
     }
 
-    /// Processor time per acknowledged send, in microseconds.
+    /// Messages per second.
     #[must_use]
-    pub fn cpu_micros_per_send(&self) -> f64 {
-        self.cpu.as_secs_f64() * 1e6 / self.sent as f64
+    pub fn rate(&self) -> f64 {
+        self.succeeded as f64 / self.elapsed.as_secs_f64()
+    }
+
+    /// Processor time per message, in microseconds.
+    #[must_use]
+    pub fn cpu_micros_each(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / self.succeeded as f64
     }
 }
 
@@ -100,8 +111,12 @@ mod tests {
         let output = "hello\n{\"job\":0,\"event\":\"started\"}\n\
             {\"job\":0,\"event\":\"done\",\"sent\":10,\"failed\":1,\"elapsed_us\":500,\"cpu_us\":20}\n";
         let outcome = Outcome::parse(output).unwrap();
-        assert_eq!((outcome.sent, outcome.failed, outcome.rate()), (10, 1, 20_000.0));
-        assert!((outcome.cpu_micros_per_send() - 2.0).abs() < 1e-9);
+        assert_eq!((outcome.succeeded, outcome.failed, outcome.rate()), (10, 1, 20_000.0));
+        assert!((outcome.cpu_micros_each() - 2.0).abs() < 1e-9);
+        assert!(outcome.figure("calls").is_err());
         assert_eq!(Outcome::parse("nothing"), None);
+        let consumed = "{\"event\":\"done\",\"succeeded\":7,\"elapsed_us\":1,\"cpu_us\":2,\"figures\":{\"calls\":3}}";
+        let outcome = Outcome::parse(consumed).unwrap();
+        assert_eq!((outcome.succeeded, outcome.failed, outcome.figure("calls")), (7, 0, Ok(3.0)));
     }
 }

@@ -103,10 +103,22 @@ impl Programs {
     ///
     /// When it does not start.
     pub fn mock_broker(&self, store: Option<&Path>) -> Result<Server, String> {
+        self.mock_broker_with(store, &[])
+    }
+
+    /// As [`Self::mock_broker`], with these settings, each `key=value`.
+    ///
+    /// # Errors
+    ///
+    /// When it does not start.
+    pub fn mock_broker_with(&self, store: Option<&Path>, settings: &[&str]) -> Result<Server, String> {
         let mut command = command(&self.path("rocketmq-mock-broker"), Processors::Any);
         command.args(["--listen", "127.0.0.1:0", "--broker-listen", "127.0.0.1:0"]);
         if let Some(store) = store {
             command.arg("--store").arg(store);
+        }
+        for setting in settings {
+            command.args(["--set", setting]);
         }
         Server::start(&mut command)
     }
@@ -118,6 +130,21 @@ impl Programs {
         invocation.words.extend([format!("name_server={server}"), headers.argument().to_owned()]);
         invocation.words.extend(options.iter().map(|&option| option.to_owned()));
         invocation
+    }
+
+    /// Our push consumer, which takes `count` messages of `topic`. `options` are more of its arguments.
+    #[must_use]
+    pub fn consumer(&self, server: &str, topic: &str, count: u64, options: &[&str]) -> Invocation {
+        let mut words = vec!["consume".to_owned(), format!("name_server={server}"), format!("topic={topic}")];
+        words.push(format!("count={count}"));
+        words.extend(options.iter().map(|&option| option.to_owned()));
+        Invocation { program: self.bench(), words }
+    }
+
+    /// A part of this program that needs nothing but a count.
+    #[must_use]
+    pub fn part(&self, part: &str, count: u64) -> Invocation {
+        Invocation { program: self.bench(), words: vec![part.to_owned(), format!("count={count}")] }
     }
 
     /// Our client, its allocations counted.
@@ -190,7 +217,12 @@ impl Invocation {
 /// When it cannot be started or fails, with the end of what it said.
 pub fn run(mut command: Command) -> Result<(Outcome, String), String> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{name} cannot be started: {error}"))?;
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("{name} cannot be started: {error}"))?;
+    // Some end at the end of their standard input, which stays open until they have ended by themselves.
+    let input = child.stdin.take();
+    let output = child.wait_with_output().map_err(|error| format!("{name} cannot be waited for: {error}"))?;
+    drop(input);
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     match Outcome::parse(&stdout) {
         Some(outcome) if output.status.success() => Ok((outcome, stderr.into_owned())),
@@ -251,33 +283,10 @@ impl Server {
         }
     }
 
-    /// The memory it holds, in bytes.
-    ///
-    /// # Errors
-    ///
-    /// When the process has ended.
-    pub fn resident_bytes(&self) -> Result<u64, String> {
-        self.status("VmRSS:")
-    }
-
-    /// The memory it holds that no file backs, in bytes.
-    ///
-    /// # Errors
-    ///
-    /// When the process has ended.
-    pub fn anonymous_bytes(&self) -> Result<u64, String> {
-        self.status("RssAnon:")
-    }
-
-    fn status(&self, name: &str) -> Result<u64, String> {
-        let path = format!("/proc/{}/status", self.child.id());
-        let status = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-        status
-            .lines()
-            .find_map(|line| line.strip_prefix(name))
-            .and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok())
-            .map(|kibibytes| kibibytes * 1024)
-            .ok_or_else(|| format!("{path} has no {name}"))
+    /// Its process, as [`memory`](crate::memory) takes it.
+    #[must_use]
+    pub fn process(&self) -> String {
+        self.child.id().to_string()
     }
 }
 

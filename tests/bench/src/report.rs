@@ -43,18 +43,22 @@ pub struct Case {
 impl Case {
     /// Prints the line and tells whether the goal is reached.
     pub fn print(&self, measured: &Result<f64, String>) -> bool {
-        let Self { id, unit, goal } = self;
-        match measured {
-            Ok(value) => {
-                let reached = goal.is_reached(*value);
-                println!("{id} {} {unit} {goal} {}", Figures(*value), if reached { "ok" } else { "miss" });
-                reached
-            }
-            Err(reason) => {
-                let reason = reason.lines().next().unwrap_or("no reason given");
-                println!("{id} - - {goal} unmeasured: {reason}");
-                false
-            }
+        print(self.id, self.unit, self.goal, measured)
+    }
+}
+
+/// Prints a line and tells whether the goal is reached.
+pub(crate) fn print(id: &str, unit: &str, goal: Goal, measured: &Result<f64, String>) -> bool {
+    match measured {
+        Ok(value) => {
+            let reached = goal.is_reached(*value);
+            println!("{id} {} {unit} {goal} {}", Figures(*value), if reached { "ok" } else { "miss" });
+            reached
+        }
+        Err(reason) => {
+            let reason = reason.lines().next().unwrap_or("no reason given");
+            println!("{id} - - {goal} unmeasured: {reason}");
+            false
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     error::Error,
+    io,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -10,9 +11,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use rocketmq_native::{Client, Message, Producer, remoting::HeaderType};
+use rocketmq_native::{Client, Message, Producer, Tls, remoting::HeaderType};
+use tokio::runtime::Runtime;
 
-use crate::{arguments::Arguments, outcome::Stopwatch};
+use crate::{arguments::Arguments, memory, outcome::Stopwatch};
 
 /// How many were acknowledged, and how many failed.
 #[derive(Debug, Default)]
@@ -25,7 +27,7 @@ struct Tally {
 /// this process.
 ///
 /// `name_server=ADDRESS count=N [warm_up=N] [in_flight=32] [header=auto|binary|json] [runtime=current|multi]
-/// [topic=bench] [size=128] [linger_ms=0] [max_batch_bytes=65536] [producers=1] [small=0]`
+/// [topic=bench] [size=128] [linger_ms=0] [max_batch_bytes=65536] [producers=1] [small=0] [tls=no|yes]`
 ///
 /// Bodies are text that compresses as text does. With `small`, so many small messages are sent one after another beside
 /// the load, and the outcome tells how long the slowest hundredth of them took.
@@ -34,20 +36,35 @@ struct Tally {
 ///
 /// When the client cannot be started.
 pub fn run(arguments: &Arguments, allocations: Option<fn() -> u64>) -> Result<(), Box<dyn Error>> {
+    runtime(arguments)?.block_on(measure(arguments, allocations))
+}
+
+/// The runtime that the arguments ask for.
+pub(crate) fn runtime(arguments: &Arguments) -> io::Result<Runtime> {
     let mut runtime = match arguments.text("runtime", "multi") {
         "current" => tokio::runtime::Builder::new_current_thread(),
         _ => tokio::runtime::Builder::new_multi_thread(),
     };
-    runtime.enable_all().build()?.block_on(measure(arguments, allocations))
+    runtime.enable_all().build()
 }
 
-async fn measure(arguments: &Arguments, allocations: Option<fn() -> u64>) -> Result<(), Box<dyn Error>> {
+/// The client that the arguments ask for. Encrypted connections take any certificate: a broker of the bench makes its own.
+pub(crate) async fn connect(arguments: &Arguments) -> rocketmq_native::Result<Client> {
     let header_type = match arguments.text("header", "auto") {
         "json" => HeaderType::Json,
         "binary" => HeaderType::Binary,
         _ => HeaderType::Auto,
     };
-    let client = Client::builder(arguments.required("name_server")).header_type(header_type).connect().await?;
+    let mut builder = Client::builder(arguments.required("name_server")).header_type(header_type);
+    if arguments.text("tls", "no") == "yes" {
+        builder = builder.tls(Tls::new().danger_accept_any_server());
+    }
+    builder.connect().await
+}
+
+async fn measure(arguments: &Arguments, allocations: Option<fn() -> u64>) -> Result<(), Box<dyn Error>> {
+    let idle = memory::resident("self")?;
+    let client = connect(arguments).await?;
     let mut producers = Vec::new();
     for _ in 0..arguments.number("producers", 1).max(1) {
         let builder = client.producer("bench-producer").linger(Duration::from_millis(arguments.number("linger_ms", 0)));
@@ -67,8 +84,13 @@ async fn measure(arguments: &Arguments, allocations: Option<fn() -> u64>) -> Res
     let tally = load.send(arguments.number("count", 1)).await;
     let slowest = small.await?;
     let mut outcome = stopwatch.outcome(tally.sent.load(Ordering::Relaxed), tally.failed.load(Ordering::Relaxed));
-    outcome.allocations = allocations.zip(allocated_before).map(|(count, before)| count() - before);
-    outcome.slowest_hundredth = slowest;
+    outcome.add("grown_bytes", memory::peak("self")?.saturating_sub(idle));
+    if let Some((count, before)) = allocations.zip(allocated_before) {
+        outcome.add("allocations", count() - before);
+    }
+    if let Some(slowest) = slowest {
+        outcome.add("slowest_hundredth_us", slowest.as_micros() as u64);
+    }
     outcome.print();
     Ok(())
 }

@@ -2,7 +2,9 @@
 //!
 //! Ends with 1 when a goal is missed or could not be measured, with 2 when there is no such goal.
 //!
-//! `bench stub`, `bench raw` and `bench client`, each with arguments of its own, are what it runs.
+//! With `BENCH_RECORD=1` the counts of instructions become those that later ones are compared with.
+//!
+//! `bench stub`, `raw`, `client`, `consume`, `decode` and `delayed`, each with arguments of its own, are what it runs.
 
 use std::{
     error::Error,
@@ -12,17 +14,24 @@ use std::{
 
 use rocketmq_bench::{
     arguments::Arguments,
+    consuming, delayed,
     goals::{GROUPS, Group},
     programs::Programs,
-    raw, stub, workload,
+    raw,
+    recorded::Recorded,
+    stub, workload,
 };
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    match words.split_first() {
-        Some((part, words)) if part == "stub" => stub::run(&Arguments::parse(words))?,
-        Some((part, words)) if part == "raw" => raw::run(&Arguments::parse(words))?,
-        Some((part, words)) if part == "client" => workload::run(&Arguments::parse(words), None)?,
+    let arguments = || Arguments::parse(&words[1..]);
+    match words.first().map(String::as_str) {
+        Some("stub") => stub::run()?,
+        Some("raw") => raw::run(&arguments())?,
+        Some("client") => workload::run(&arguments(), None)?,
+        Some("consume") => consuming::run(&arguments())?,
+        Some("decode") => consuming::decode(&arguments())?,
+        Some("delayed") => delayed::run(&arguments())?,
         _ => return Ok(measure(&words)),
     }
     Ok(ExitCode::SUCCESS)
@@ -42,12 +51,19 @@ fn measure(asked: &[String]) -> ExitCode {
         }
     };
     let chosen = GROUPS.iter().filter(|group| asked.is_empty() || asked.iter().any(|id| id == group.id));
-    let missed: usize = chosen.map(|group| report(group, &programs)).sum();
+    let mut recorded = Recorded::read();
+    let missed: usize = chosen.map(|group| report(group, &programs, &mut recorded)).sum();
+    if std::env::var_os("BENCH_RECORD").is_some()
+        && let Err(error) = recorded.write()
+    {
+        eprintln!("{error}");
+        return ExitCode::FAILURE;
+    }
     if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Measures one group, prints its lines and returns how many are no success.
-fn report(group: &Group, programs: &Programs) -> usize {
+fn report(group: &Group, programs: &Programs, recorded: &mut Recorded) -> usize {
     eprintln!("{}", group.id);
     // The harness of Apache's servers panics with its reason when one does not start.
     let measured = panic::catch_unwind(AssertUnwindSafe(|| (group.measure)(programs)))
@@ -56,7 +72,10 @@ fn report(group: &Group, programs: &Programs) -> usize {
         Ok(values) => values.into_iter().map(Ok).collect(),
         Err(reason) => vec![Err(reason); group.cases.len()],
     };
-    group.cases.iter().zip(&values).filter(|(case, value)| !case.print(value)).count()
+    let cases = || group.cases.iter().zip(&values);
+    let missed = cases().filter(|(case, value)| !case.print(value)).count();
+    let counted = cases().filter(|(case, _)| case.unit == "instructions");
+    missed + counted.filter(|(case, value)| !recorded.compare(case.id, value)).count()
 }
 
 fn reason(payload: &(dyn std::any::Any + Send)) -> String {

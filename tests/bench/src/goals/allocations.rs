@@ -12,6 +12,5 @@ pub(super) const ALLOCATIONS: Group =
 fn allocations(programs: &Programs) -> Result<Vec<f64>, String> {
     let stub = programs.stub(Processors::Any)?;
     let outcome = programs.client_allocations(&stub.name_server, &Load::new(32, 200_000)).run(Processors::Any)?;
-    let counted = outcome.allocations.ok_or("the program did not count its allocations")?;
-    Ok(vec![counted as f64 / outcome.sent as f64])
+    Ok(vec![outcome.figure("allocations")? / outcome.succeeded as f64])
 }

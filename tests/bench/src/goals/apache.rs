@@ -7,7 +7,7 @@ use rocketmq_tests::{
     cache, foreign,
 };
 
-use super::{Group, ROUNDS, rounds};
+use super::{Group, ROUNDS, folder, rounds};
 use crate::{
     outcome::Outcome,
     programs::{Headers, Load, Processors, Programs, run},
@@ -32,11 +32,20 @@ pub(super) const BROKERS: Group = Group {
     measure: brokers,
 };
 
-const VERSION: &str = "5.3.3";
+pub(super) const CONSUMERS: Group = Group {
+    id: "P21",
+    cases: &[
+        Case { id: "P21.java", unit: "of-java", goal: Goal::AtMost(0.2) },
+        Case { id: "P21.go", unit: "of-go", goal: Goal::AtMost(0.333) },
+    ],
+    measure: consumers,
+};
+
+pub(super) const VERSION: &str = "5.3.3";
 
 /// The broker as it is measured: compiled by both compilers of the virtual machine, with room in memory and large
 /// files, flushing in the background as it does by default.
-pub(super) fn start_apache() -> ApacheCluster {
+pub(super) fn options() -> ApacheOptions {
     let mut options = ApacheOptions::default()
         .set("mappedFileSizeCommitLog", "268435456")
         .set("mappedFileSizeConsumeQueue", "6000000")
@@ -44,7 +53,11 @@ pub(super) fn start_apache() -> ApacheCluster {
         .set("maxHashSlotNum", "500000")
         .set("flushDiskType", "ASYNC_FLUSH");
     options.broker_flags = ["-XX:TieredStopAtLevel=4", "-Xms1g", "-Xmx1g"].map(str::to_owned).to_vec();
-    ApacheCluster::start(VERSION, options)
+    options
+}
+
+pub(super) fn start_apache() -> ApacheCluster {
+    ApacheCluster::start(VERSION, options())
 }
 
 /// Rounds of the comparison of clients: each takes the better part of a minute, and what is compared is processor time,
@@ -67,7 +80,7 @@ fn clients(programs: &Programs) -> Result<Vec<f64>, String> {
         if outcome.failed > 0 {
             return Err(format!("{} of {} sends failed", outcome.failed, load.count));
         }
-        Ok(outcome.cpu_micros_per_send())
+        Ok(outcome.cpu_micros_each())
     })?;
     Ok(vec![ours / java, ours / go])
 }
@@ -86,6 +99,39 @@ fn foreign(mut command: Command, server: &str, load: &Load) -> Result<Outcome, S
     Ok(run(command)?.0)
 }
 
+/// A backlog of 1,000,000 messages of 100 bytes. Every client starts cold; their first messages are in the figures.
+fn consumers(programs: &Programs) -> Result<Vec<f64>, String> {
+    const BACKLOG: u64 = 1_000_000;
+    let apache = start_apache();
+    apache.create_topic("bench", 8);
+    let server = apache.name_server();
+    let load = Load { warm_up: 0, count: BACKLOG, in_flight: 1024 };
+    let filled = programs.client(&server, &load, Headers::Binary, &["size=100", "linger_ms=2"]).run(Processors::Any)?;
+    if filled.failed > 0 {
+        return Err(format!("{} sends failed", filled.failed));
+    }
+    let names = ["ours, batches", "ours, single messages", "Java", "Go"].map(|name| format!("{name}, us of CPU each"));
+    let mut group = 0;
+    let [ours, _, java, go] = rounds(1, names.each_ref().map(String::as_str), |index| {
+        group += 1;
+        let group = format!("group=bench-{group}");
+        let outcome = match index {
+            0 => programs.consumer(&server, "bench", BACKLOG, &[&group]).run(Processors::Any)?,
+            1 => programs.consumer(&server, "bench", BACKLOG, &[&group, "listener=single"]).run(Processors::Any)?,
+            2 => foreign_consumer(java_command(), &server, BACKLOG, &group)?,
+            _ => foreign_consumer(Command::new(cache::go_driver()), &server, BACKLOG, &group)?,
+        };
+        Ok(outcome.cpu_micros_each())
+    })?;
+    Ok(vec![ours / java, ours / go])
+}
+
+fn foreign_consumer(mut command: Command, server: &str, count: u64, group: &str) -> Result<Outcome, String> {
+    command.arg("consume").args(["topic=bench", "quiet=true", "threads=20", group]);
+    command.args([format!("name_server={server}"), format!("count={count}")]);
+    Ok(run(command)?.0)
+}
+
 fn brokers(programs: &Programs) -> Result<Vec<f64>, String> {
     let apache = start_apache();
     apache.create_topic("bench", 4);
@@ -100,8 +146,7 @@ fn brokers(programs: &Programs) -> Result<Vec<f64>, String> {
                     let load = Load::new(in_flight, 60_000);
                     return Ok(programs.raw(&apache.broker(), &load, Headers::Json).run(Processors::Any)?.rate());
                 }
-                let store = tempfile::tempdir_in(programs.path(""))
-                    .map_err(|error| format!("a folder for the store: {error}"))?;
+                let store = folder(programs)?;
                 let broker = programs.mock_broker(Some(store.path()))?;
                 let load = Load::new(in_flight, 200_000);
                 Ok(programs.raw(&broker.broker, &load, Headers::Json).run(Processors::Any)?.rate())

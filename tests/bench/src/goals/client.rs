@@ -95,7 +95,7 @@ fn many_callers(programs: &Programs) -> Result<Vec<f64>, String> {
                     let outcome =
                         programs.client(&stub.name_server, &load, headers, &[runtime]).run(Processors::Any)?;
                     eprintln!("  {in_flight} callers, {runtime}, {headers:?}: {:.0} sends/s", outcome.rate());
-                    failed += (load.count - outcome.sent) as f64;
+                    failed += (load.count - outcome.succeeded) as f64;
                 }
             }
             Ok(failed)
@@ -109,7 +109,6 @@ fn runtimes(programs: &Programs) -> Result<Vec<f64>, String> {
     let subjects = ["runtime=current", "runtime=multi"]
         .map(|runtime| programs.client(&stub.name_server, &load, Headers::Binary, &[runtime]));
     let names = ["current-thread, us of CPU per send", "multi-thread, us of CPU per send"];
-    let [current, multi] =
-        rounds(ROUNDS, names, |index| Ok(subjects[index].run(Processors::Any)?.cpu_micros_per_send()))?;
+    let [current, multi] = rounds(ROUNDS, names, |index| Ok(subjects[index].run(Processors::Any)?.cpu_micros_each()))?;
     Ok(vec![multi / current])
 }

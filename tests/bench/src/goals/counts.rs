@@ -26,6 +26,12 @@ pub(super) const SYSTEM_CALLS: Group = Group {
     measure: system_calls,
 };
 
+pub(super) const ENCRYPTION: Group = Group {
+    id: "P18",
+    cases: &[Case { id: "P18", unit: "times-plain", goal: Goal::AtMost(2.5) }],
+    measure: encryption,
+};
+
 /// No warm-up of its own: what happens once is in both runs.
 fn load(in_flight: u64, count: u64) -> Load {
     Load { warm_up: 0, count, in_flight }
@@ -53,4 +59,17 @@ fn system_calls(programs: &Programs) -> Result<Vec<f64>, String> {
             })
         })
         .collect()
+}
+
+/// Against the mock broker, which takes both kinds of connections; one record of TLS holds all that is written at once.
+fn encryption(programs: &Programs) -> Result<Vec<f64>, String> {
+    let broker = programs.mock_broker(None)?;
+    let counted = |tls: &str| {
+        counts::instructions(20_000, |count| {
+            programs.client(&broker.name_server, &load(32, count), Headers::Binary, &["runtime=current", tls])
+        })
+    };
+    let (plain, encrypted) = (counted("tls=no")?, counted("tls=yes")?);
+    eprintln!("  plain: {plain:.0} instructions per send, encrypted: {encrypted:.0}");
+    Ok(vec![encrypted / plain])
 }

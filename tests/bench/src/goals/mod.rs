@@ -4,9 +4,12 @@ mod allocations;
 mod apache;
 mod broker;
 mod client;
+mod consumer;
 mod counts;
 mod producer;
 mod store;
+
+use tempfile::TempDir;
 
 use crate::{
     programs::Programs,
@@ -35,16 +38,26 @@ pub const GROUPS: &[Group] = &[
     client::PEER,
     client::MANY_CALLERS,
     allocations::ALLOCATIONS,
+    consumer::INSTRUCTIONS,
+    consumer::SYSTEM_CALLS,
+    consumer::COMMITS,
     client::RUNTIMES,
+    consumer::CROSSINGS,
     broker::STUB_SHARE,
+    broker::FLUSHES,
     broker::FOOTPRINT,
-    store::RECOVERY,
-    store::TOPICS,
+    consumer::MEMORY,
+    counts::ENCRYPTION,
     apache::CLIENTS,
+    apache::CONSUMERS,
     apache::BROKERS,
     producer::LINGER,
     producer::COMPRESSION,
     producer::PRODUCERS,
+    consumer::START,
+    store::RECOVERY,
+    store::TOPICS,
+    store::DELAYED,
 ];
 
 /// Runs every subject once a round and collects what each came to.
@@ -63,4 +76,9 @@ fn rounds<const N: usize>(
         eprintln!("  {name}: {result}");
     }
     Ok(results.map(|result| result.median()))
+}
+
+/// A folder for a store, beside the programs.
+fn folder(programs: &Programs) -> Result<TempDir, String> {
+    tempfile::tempdir_in(programs.path("")).map_err(|error| format!("a folder for the store: {error}"))
 }

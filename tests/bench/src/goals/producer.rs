@@ -63,10 +63,8 @@ fn compression(programs: &Programs) -> Result<Vec<f64>, String> {
     let subjects = ["size=16384", "size=4095"]
         .map(|size| programs.client(&stub.name_server, &load, Headers::Binary, &["runtime=multi", "small=2000", size]));
     let names = ["beside 16 KiB compressed, ms", "beside 4 KiB plain, ms"];
-    let [packed, plain] = rounds(ROUNDS, names, |index| {
-        let slowest = subjects[index].run(Processors::Any)?.slowest_hundredth;
-        Ok(slowest.ok_or("a small message was not sent")?.as_secs_f64() * 1e3)
-    })?;
+    let [packed, plain] =
+        rounds(ROUNDS, names, |index| Ok(subjects[index].run(Processors::Any)?.figure("slowest_hundredth_us")? / 1e3))?;
     Ok(vec![packed - plain])
 }
 
@@ -76,6 +74,6 @@ fn producers(programs: &Programs) -> Result<Vec<f64>, String> {
     let subjects = ["producers=10", "producers=1"]
         .map(|producers| programs.client(&stub.name_server, &load, Headers::Binary, &["runtime=current", producers]));
     let names = ["ten producers, us of CPU per send", "one producer, us of CPU per send"];
-    let [ten, one] = rounds(ROUNDS, names, |index| Ok(subjects[index].run(Processors::Any)?.cpu_micros_per_send()))?;
+    let [ten, one] = rounds(ROUNDS, names, |index| Ok(subjects[index].run(Processors::Any)?.cpu_micros_each()))?;
     Ok(vec![ten / one])
 }

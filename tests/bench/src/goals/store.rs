@@ -1,18 +1,22 @@
 //! What the store on disk takes to start.
 
-use std::{fs, os::unix::fs::MetadataExt, path::Path};
+use std::{fs, os::unix::fs::MetadataExt, path::Path, time::Instant};
 
-use rocketmq_tests::raw::Connection;
+use rocketmq_tests::{apache::ApacheCluster, raw::Connection};
 
-use super::{Group, ROUNDS};
+use super::{Group, ROUNDS, apache, folder};
 use crate::{
+    counts, memory,
     programs::{Headers, Load, Processors, Programs},
     report::{Case, Goal, Rounds},
 };
 
 pub(super) const RECOVERY: Group = Group {
     id: "S1",
-    cases: &[Case { id: "S1.recovery", unit: "GiB/s", goal: Goal::AtLeast(1.0) }],
+    cases: &[
+        Case { id: "S1.recovery", unit: "GiB/s", goal: Goal::AtLeast(1.0) },
+        Case { id: "S1.apache", unit: "times-apache", goal: Goal::AtLeast(3.0) },
+    ],
     measure: recovery,
 };
 
@@ -23,6 +27,15 @@ pub(super) const TOPICS: Group = Group {
         Case { id: "S2.memory", unit: "MiB", goal: Goal::AtMost(64.0) },
     ],
     measure: topics,
+};
+
+pub(super) const DELAYED: Group = Group {
+    id: "delayed",
+    cases: &[
+        Case { id: "delayed.out-of-tick", unit: "messages", goal: Goal::AtMost(0.0) },
+        Case { id: "delayed.more-waiting", unit: "times-instructions", goal: Goal::AtMost(1.1) },
+    ],
+    measure: delayed,
 };
 
 const GIBIBYTE: f64 = (1_u64 << 30) as f64;
@@ -41,14 +54,38 @@ fn recovery(programs: &Programs) -> Result<Vec<f64>, String> {
             break;
         }
     }
-    let size = allocated(&log)?;
-    let mut rates = Rounds::default();
+    let size = allocated(&log)? / GIBIBYTE;
+    let mut ours = Rounds::default();
     for _ in 0..ROUNDS {
-        let server = programs.mock_broker(Some(store.path()))?;
-        rates.push(size / GIBIBYTE / server.ready_after.as_secs_f64());
+        ours.push(programs.mock_broker(Some(store.path()))?.ready_after.as_secs_f64());
     }
-    eprintln!("  {:.2} GiB, GiB/s: {rates}", size / GIBIBYTE);
-    Ok(vec![rates.median()])
+    eprintln!("  {size:.2} GiB, s to ready: {ours}");
+    let rate = size / ours.median();
+    let empty = folder(programs)?;
+    let (mut theirs, mut starts) = (Rounds::default(), Rounds::default());
+    for _ in 0..APACHE_ROUNDS {
+        theirs.push(apache_ready_after(store.path())?);
+        starts.push(apache_ready_after(empty.path())?);
+    }
+    eprintln!("  Apache, s to ready: {theirs}, with an empty store: {starts}");
+    Ok(vec![rate, (theirs.median() - starts.median()) / ours.median()])
+}
+
+/// Rounds with Apache's broker, which takes long to start.
+const APACHE_ROUNDS: usize = 2;
+
+/// How long Apache's broker takes to start with a store, in seconds; it is killed afterwards.
+fn apache_ready_after(store: &Path) -> Result<f64, String> {
+    let mut options = apache::options().set("mappedFileSizeCommitLog", "1073741824");
+    options.store = Some(store.to_owned());
+    let mut cluster = ApacheCluster::start(apache::VERSION, options);
+    // What was measured of a first start would have the name server in it, and what the store was like before.
+    cluster.kill_broker();
+    let started = Instant::now();
+    cluster.start_broker();
+    let ready_after = started.elapsed();
+    cluster.kill_broker();
+    Ok(ready_after.as_secs_f64())
 }
 
 /// A store of 10,000 topics with a message in each of their four queues is opened after a kill.
@@ -81,14 +118,21 @@ fn topics(programs: &Programs) -> Result<Vec<f64>, String> {
     for _ in 0..ROUNDS {
         let server = programs.mock_broker(Some(store.path()))?;
         ready.push(server.ready_after.as_secs_f64() * 1e3);
-        memory.push(server.anonymous_bytes()? as f64 / MEBIBYTE);
+        memory.push(memory::anonymous(&server.process())? as f64 / MEBIBYTE);
     }
     eprintln!("  start to ready, ms: {ready}\n  anonymous memory, MiB: {memory}");
     Ok(vec![ready.median(), memory.median()])
 }
 
-fn folder(programs: &Programs) -> Result<tempfile::TempDir, String> {
-    tempfile::tempdir_in(programs.path("")).map_err(|error| format!("a folder for the store: {error}"))
+/// The messages are in memory and the clock is turned by hand. How much more each message costs when ten times as many wait
+/// tells whether any is looked at before its time.
+fn delayed(programs: &Programs) -> Result<Vec<f64>, String> {
+    let failed = programs.part("delayed", 100_000).run(Processors::Any)?.failed;
+    let each = |count| counts::instructions(count, |count| programs.part("delayed", count));
+    // A third of what waits in the longer of two runs.
+    let (few, many) = (each(3_333)?, each(33_333)?);
+    eprintln!("  {few:.0} instructions per message when 10,000 wait, {many:.0} when 100,000 do");
+    Ok(vec![failed as f64, many / few])
 }
 
 /// Bytes on disk of the files in a folder; they are longer than that.

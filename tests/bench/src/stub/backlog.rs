@@ -1,23 +1,46 @@
 //! What a pull is answered with: the same record again and again, each time with the offset it has in its queue.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
 /// Where the offsets stand in a stored record.
 const QUEUE_ID_AT: usize = 12;
 const QUEUE_OFFSET_AT: usize = 20;
 const PHYSICAL_OFFSET_AT: usize = 28;
 
-/// Endless supply of one message.
+/// What the queues of a topic hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Holding {
+    /// Bytes of each body.
+    pub(super) body: usize,
+    /// Messages in each queue.
+    pub(super) messages: i64,
+}
+
+impl Holding {
+    /// A topic called `backlog-BODY-MESSAGES` holds what its name says, any other nothing.
+    pub(super) fn of(topic: &str) -> Self {
+        let named = || {
+            let (body, messages) = topic.strip_prefix("backlog-")?.split_once('-')?;
+            Some(Self { body: body.parse().ok()?, messages: messages.parse().ok()? })
+        };
+        named().unwrap_or(Self { body: 0, messages: 0 })
+    }
+}
+
+/// Endless supply of one message a topic.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     records: HashMap<String, Vec<u8>>,
 }
 
 impl Backlog {
-    /// Appends the records of one queue from offset `from` up to `until`.
-    pub(super) fn write(&mut self, out: &mut Vec<u8>, topic: &str, queue_id: i32, from: i64, until: i64) {
-        let record = self.records.entry(topic.to_owned()).or_insert_with(|| record(topic));
-        for offset in from..until {
+    /// Appends the records of one queue with these offsets.
+    pub(super) fn write(&mut self, out: &mut Vec<u8>, topic: &str, body: usize, queue_id: i32, offsets: Range<i64>) {
+        if !self.records.contains_key(topic) {
+            self.records.insert(topic.to_owned(), record(topic, body));
+        }
+        let record = &self.records[topic];
+        for offset in offsets {
             let start = out.len();
             out.extend_from_slice(record);
             let mut patch = |at: usize, bytes: &[u8]| out[start + at..start + at + bytes.len()].copy_from_slice(bytes);
@@ -28,9 +51,9 @@ impl Backlog {
     }
 }
 
-/// A stored message of version 1 with a body of 128 bytes.
-fn record(topic: &str) -> Vec<u8> {
-    let body = [b'x'; 128];
+/// A stored message of version 1 with a body of so many bytes.
+pub(super) fn record(topic: &str, body: usize) -> Vec<u8> {
+    let body = vec![b'x'; body];
     let properties = b"UNIQ_KEY\x017F0000010001DEADBEEF000000000000\x02WAIT\x01true\x02";
     let mut record = Vec::new();
     let word = |record: &mut Vec<u8>, value: u32| record.extend_from_slice(&value.to_be_bytes());
@@ -80,9 +103,16 @@ mod tests {
     use rocketmq_wire::message::stored::StoredMessage;
 
     #[test]
+    fn the_name_of_a_topic_says_what_it_holds() {
+        assert_eq!(Holding::of("backlog-1024-5000"), Holding { body: 1024, messages: 5000 });
+        assert_eq!(Holding::of("bench"), Holding { body: 0, messages: 0 });
+        assert_eq!(Holding::of("%RETRY%backlog-1-1").messages, 0);
+    }
+
+    #[test]
     fn records_are_stored_messages() {
         let mut out = Vec::new();
-        Backlog::default().write(&mut out, "bench", 3, 7, 9);
+        Backlog::default().write(&mut out, "bench", 128, 3, 7..9);
         let mut bytes = Bytes::from(out);
         for offset in [7, 8] {
             let (message, size) = StoredMessage::parse(bytes.clone()).unwrap();
