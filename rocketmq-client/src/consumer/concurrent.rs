@@ -1,13 +1,14 @@
 //! Handlers at work: as many at once as asked for, over all queues.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
 use super::dispatch::Work;
 use super::group::Group;
-use super::handler::{ConsumeResult, Handled};
+use super::handler::{ConsumeResult, Handled, Results};
 use super::message_view::MessageView;
 use super::owned_queue::OwnedQueue;
 use super::process_queue::Ticket;
@@ -58,10 +59,11 @@ impl Workers {
 ///
 /// Dropping the future in the midst of a handler leaves the messages undone.
 async fn work(group: Arc<Group>, index: usize, mut wanted: watch::Receiver<usize>) {
+    let mut dismissed = pin!(wanted.wait_for(|wanted| *wanted <= index));
     loop {
         let work = tokio::select! {
             biased;
-            _ = wanted.wait_for(|wanted| *wanted <= index) => return,
+            _ = &mut dismissed => return,
             work = group.dispatch.next(group.env(), group.options.batch_size) => work,
         };
         let Some(Work { queue, mut messages }) = work else { return };
@@ -93,25 +95,49 @@ async fn consume_one(group: &Arc<Group>, queue: &Arc<OwnedQueue>, ticket: Ticket
         },
         Err(error) => failed(error.to_string()),
     };
-    let took = group.env().now().saturating_duration_since(started);
-    finish(group, queue, ticket, message, handled, took).await;
+    let (now_ms, took) = since(group, started);
+    if handled.result == ConsumeResult::Success {
+        succeed(group, queue, [ticket], now_ms, took);
+    } else {
+        fail(group, queue, ticket, message, handled, now_ms, took).await;
+    }
 }
 
-/// Counts what a handler came to, and does what it says.
-async fn finish(
+/// The time now in milliseconds since 1970, and how long ago `started` was.
+fn since(group: &Group, started: Instant) -> (i64, Duration) {
+    let now = group.env().now();
+    (group.env().wall_clock_ms_at(now), now.saturating_duration_since(started))
+}
+
+/// Messages that were handled together are done: one reading of the clock and one lock for all.
+fn succeed(
+    group: &Group,
+    queue: &Arc<OwnedQueue>,
+    tickets: impl IntoIterator<Item = Ticket, IntoIter: ExactSizeIterator>,
+    now_ms: i64,
+    took: Duration,
+) {
+    let tickets = tickets.into_iter();
+    queue.note_consumed(now_ms, tickets.len(), true, took);
+    group.counters.consumed.add(tickets.len());
+    group.dispatch.finish(queue, tickets);
+}
+
+/// Counts a failure, and does what its result says.
+async fn fail(
     group: &Arc<Group>,
     queue: &Arc<OwnedQueue>,
     ticket: Ticket,
     message: MessageView,
     handled: Handled<ConsumeResult>,
+    now_ms: i64,
     took: Duration,
 ) {
     let Handled { result, reason, panicked } = handled;
-    let succeeded = result == ConsumeResult::Success;
-    queue.note_consumed(group.env(), succeeded, took);
+    queue.note_consumed(now_ms, 1, false, took);
     if panicked {
         group.counters.panicked.one();
-    } else if !succeeded {
+    } else {
         group.counters.failed.one();
     }
     settle::settle(group, Settled { queue: Arc::clone(queue), ticket, message, result, reason }).await;
@@ -141,46 +167,62 @@ async fn consume(group: &Arc<Group>, queue: &Arc<OwnedQueue>, mut messages: Vec<
 /// Returns whether messages behind these may be handled.
 async fn consume_batch(group: &Arc<Group>, queue: &Arc<OwnedQueue>, batch: Vec<(Ticket, MessageView)>) -> bool {
     let started = group.env().now();
-    let mut results: Vec<_> = batch.iter().map(|_| None).collect();
+    let now_ms = group.env().wall_clock_ms_at(started);
     let mut plain = Vec::with_capacity(batch.len());
-    for ((_, message), result) in batch.iter().zip(&mut results) {
-        match message.plain(group.options.max_body_bytes, group.env().wall_clock_ms_at(started)) {
+    let mut damaged = Vec::new();
+    for (index, (_, message)) in batch.iter().enumerate() {
+        match message.plain(group.options.max_body_bytes, now_ms) {
             Ok(copy) => plain.push(copy),
-            Err(error) => *result = Some(failed(error.to_string())),
+            Err(error) => damaged.push((index, failed(error.to_string()))),
         }
     }
-    if !plain.is_empty() {
-        let topic = plain[0].topic();
-        let handled = match group.handlers.of(topic) {
-            Some(handler) => match &group.cluster.config().telemetry {
-                None => handler.run(plain).await,
-                Some(telemetry) => {
-                    let messages = plain.clone();
-                    let run = handler.run(plain);
-                    let all_succeeded = |handled: &Vec<Handled<ConsumeResult>>| {
-                        handled.iter().all(|handled| handled.result == ConsumeResult::Success)
-                    };
-                    telemetry.process(&group.cluster, &group.name, &messages, run, all_succeeded).await
-                }
-            },
-            None => {
-                let reason = no_handler(topic);
-                plain.iter().map(|_| failed(reason.clone())).collect()
-            }
-        };
-        for (result, handled) in results.iter_mut().filter(|result| result.is_none()).zip(handled) {
-            *result = Some(handled);
+    let handled = if plain.is_empty() { Results::Each(Vec::new()) } else { run(group, plain).await };
+    let (now_ms, took) = since(group, started);
+    let mut results = match handled {
+        Results::Success if damaged.is_empty() => {
+            succeed(group, queue, batch.iter().map(|(ticket, _)| *ticket), now_ms, took);
+            return true;
         }
+        Results::Success => (damaged.len()..batch.len()).map(|_| succeeded()).collect(),
+        Results::Each(results) => results,
+    };
+    for (index, failure) in damaged {
+        results.insert(index.min(results.len()), failure);
     }
-    let took = group.env().now().saturating_duration_since(started);
     let is_ordered = queue.order().is_ordered();
     let mut goes_on = true;
-    for ((ticket, message), result) in batch.into_iter().zip(results) {
-        let handled = result.unwrap_or_else(|| failed("the handler gave no result".into()));
-        goes_on &= !is_ordered || handled.result == ConsumeResult::Success;
-        finish(group, queue, ticket, message, handled, took).await;
+    let mut results = results.into_iter();
+    for (ticket, message) in batch {
+        let handled = results.next().unwrap_or_else(|| failed("the handler gave no result".into()));
+        if handled.result == ConsumeResult::Success {
+            succeed(group, queue, [ticket], now_ms, took);
+        } else {
+            goes_on &= !is_ordered;
+            fail(group, queue, ticket, message, handled, now_ms, took).await;
+        }
     }
     goes_on
+}
+
+/// Hands messages of one topic to its handler.
+async fn run(group: &Group, messages: Vec<MessageView>) -> Results {
+    let topic = messages[0].topic();
+    let Some(handler) = group.handlers.of(topic) else {
+        let reason = no_handler(topic);
+        return Results::Each(messages.iter().map(|_| failed(reason.clone())).collect());
+    };
+    match &group.cluster.config().telemetry {
+        None => handler.run(messages).await,
+        Some(telemetry) => {
+            let handed = messages.clone();
+            let run = handler.run(messages);
+            telemetry.process(&group.cluster, &group.name, &handed, run, Results::are_success).await
+        }
+    }
+}
+
+fn succeeded() -> Handled<ConsumeResult> {
+    Handled { result: ConsumeResult::Success, reason: None, panicked: false }
 }
 
 fn failed(reason: String) -> Handled<ConsumeResult> {

@@ -40,9 +40,9 @@ impl Dispatch {
         self.permits.add_permits(1);
     }
 
-    /// A message is done for good.
-    pub(super) fn finish(&self, queue: &Arc<OwnedQueue>, ticket: Ticket) {
-        if queue.finish(ticket) {
+    /// Messages of a queue are done for good.
+    pub(super) fn finish(&self, queue: &Arc<OwnedQueue>, tickets: impl IntoIterator<Item = Ticket>) {
+        if queue.finish(tickets) {
             self.list(Arc::clone(queue));
         }
     }

@@ -205,26 +205,48 @@ impl Handler {
         }
     }
 
-    /// Hands messages over, one after the other or all at once. The results are in the order of the messages.
-    pub(super) async fn run(&self, messages: Vec<MessageView>) -> Vec<Handled<ConsumeResult>> {
+    /// Hands messages over, one after the other or all at once.
+    pub(super) async fn run(&self, messages: Vec<MessageView>) -> Results {
         match self {
             Self::One(handler) => {
                 let mut results = Vec::with_capacity(messages.len());
                 for message in messages {
                     results.push(handler(message).await);
                 }
-                results
+                Results::Each(results)
             }
             Self::Batch(handler) => {
                 let count = messages.len();
                 let Handled { result, reason, panicked } = handler(messages).await;
+                if result.each.is_none() && result.succeeded >= count {
+                    return Results::Success;
+                }
                 let of = |index| {
                     let result = result.of(index);
                     let reason = if result == ConsumeResult::Success { None } else { reason.clone() };
                     Handled { result, reason, panicked }
                 };
-                (0..count).map(of).collect()
+                Results::Each((0..count).map(of).collect())
             }
+        }
+    }
+}
+
+/// What a handler came to with several messages.
+#[derive(Debug)]
+pub(super) enum Results {
+    /// All are consumed.
+    Success,
+    /// Each by itself, in their order.
+    Each(Vec<Handled<ConsumeResult>>),
+}
+
+impl Results {
+    /// Whether all are consumed.
+    pub(super) fn are_success(&self) -> bool {
+        match self {
+            Self::Success => true,
+            Self::Each(results) => results.iter().all(|handled| handled.result == ConsumeResult::Success),
         }
     }
 }

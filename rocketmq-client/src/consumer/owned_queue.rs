@@ -123,11 +123,11 @@ impl OwnedQueue {
         self.note().clone()
     }
 
-    pub(super) fn note_consumed(&self, env: &Env, succeeded: bool, took: Duration) {
-        let now_ms = env.wall_clock_ms_at(env.now());
+    /// A handler has ended: so many messages have succeeded, or failed, together after so long.
+    pub(super) fn note_consumed(&self, now_ms: i64, messages: usize, succeeded: bool, took: Duration) {
         let mut notes = self.note();
         notes.last_consume_ms = now_ms;
-        notes.window.consumed(now_ms, succeeded, took);
+        notes.window.consumed(now_ms, messages, succeeded, took);
     }
 
     /// A pull was answered: with so many messages, after so long, and these bounds of the queue.
@@ -277,9 +277,9 @@ impl OwnedQueue {
         (!messages.is_empty()).then_some(Taken { messages, more })
     }
 
-    /// A message is done for good. Returns whether the queue has to be listed for handlers.
-    pub(super) fn finish(&self, ticket: Ticket) -> bool {
-        self.change(|messages| messages.finish(ticket))
+    /// Messages are done for good. Returns whether the queue has to be listed for handlers.
+    pub(super) fn finish(&self, tickets: impl IntoIterator<Item = Ticket>) -> bool {
+        self.change(|messages| messages.finish(tickets))
     }
 
     /// A message is not done, and will be [`requeue`](Self::requeue)d as what it is now. Returns whether the queue has to

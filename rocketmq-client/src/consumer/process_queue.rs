@@ -187,17 +187,19 @@ impl<M: Clone> ProcessQueue<M> {
         taken
     }
 
-    /// A handler is through with a message for good.
-    pub(crate) fn finish(&mut self, ticket: Ticket) {
-        self.running -= 1;
-        if let Some(index) = self.index_of(ticket) {
-            let entry = &mut self.entries[index];
-            if entry.since.take().is_some() {
-                self.waiting.finish(entry.lane);
+    /// A handler is through with messages for good.
+    pub(crate) fn finish(&mut self, tickets: impl IntoIterator<Item = Ticket>) {
+        for ticket in tickets {
+            self.running -= 1;
+            if let Some(index) = self.index_of(ticket) {
+                let entry = &mut self.entries[index];
+                if entry.since.take().is_some() {
+                    self.waiting.finish(entry.lane);
+                }
+                self.mark_done(index);
             }
-            self.mark_done(index);
-            self.drop_done();
         }
+        self.drop_done();
     }
 
     /// A handler is through with a message that is not done, and that is to be `message` from now on;

@@ -184,8 +184,7 @@ async fn consume_directly(group: &Arc<Group>, request: &Incoming) -> Result<Byte
     };
     let started = group.env().now();
     let deadline = started + group.options.consume_timeout;
-    let handled = group.env().within(deadline, handler.run(vec![message])).await;
-    let handled = handled.and_then(|mut handled| handled.pop());
+    let handled = group.env().within(deadline, handler.run_one(message)).await;
     let (result, remark) = match handled {
         Some(handled) if handled.panicked => ("CR_THROW_EXCEPTION", handled.reason),
         Some(handled) if handled.result == ConsumeResult::Success => ("CR_SUCCESS", None),

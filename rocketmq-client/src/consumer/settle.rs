@@ -37,7 +37,7 @@ pub(super) struct Settled {
 pub(super) async fn settle(group: &Arc<Group>, settled: Settled) {
     if settled.result == ConsumeResult::Success {
         group.counters.consumed.one();
-        return group.dispatch.finish(&settled.queue, settled.ticket);
+        return group.dispatch.finish(&settled.queue, [settled.ticket]);
     }
     let message = &settled.message;
     tracing::warn!(
@@ -54,12 +54,12 @@ pub(super) async fn settle(group: &Arc<Group>, settled: Settled) {
     }
     // The next owner of the queue gets the message anyway.
     if settled.queue.is_released() {
-        return group.dispatch.finish(&settled.queue, settled.ticket);
+        return group.dispatch.finish(&settled.queue, [settled.ticket]);
     }
     if group.options.is_broadcasting() && !settled.queue.order().is_ordered() {
         // There is nobody to hand it back to: every member gets every message by itself.
         group.counters.dropped.one();
-        return group.dispatch.finish(&settled.queue, settled.ticket);
+        return group.dispatch.finish(&settled.queue, [settled.ticket]);
     }
     if settled.queue.order().is_ordered() {
         settle_ordered(group, settled).await
@@ -83,7 +83,7 @@ async fn settle_free(group: &Arc<Group>, settled: Settled) {
     match retry::hand_back(group, &message, delay).await {
         Ok(()) => {
             group.counters.sent_back.one();
-            group.dispatch.finish(&queue, ticket);
+            group.dispatch.finish(&queue, [ticket]);
         }
         Err(error) => {
             group.counters.failed_send_backs.one();
@@ -113,7 +113,7 @@ async fn settle_ordered(group: &Arc<Group>, settled: Settled) {
         match retry::send_to_retry_topic(group, &message, Delay::DeadLetter).await {
             Ok(()) => {
                 group.counters.sent_back.one();
-                return group.dispatch.finish(&queue, ticket);
+                return group.dispatch.finish(&queue, [ticket]);
             }
             Err(error) => {
                 group.counters.failed_send_backs.one();

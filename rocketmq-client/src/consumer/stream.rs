@@ -121,10 +121,11 @@ impl Open {
     fn settle(self, result: ConsumeResult, reason: Option<String>) {
         let Self { group, queue, ticket, message } = self;
         let succeeded = result == ConsumeResult::Success;
-        queue.note_consumed(group.env(), succeeded, Duration::ZERO);
+        let now_ms = group.env().wall_clock_ms_at(group.env().now());
+        queue.note_consumed(now_ms, 1, succeeded, Duration::ZERO);
         if succeeded {
             group.counters.consumed.one();
-            group.dispatch.finish(&queue, ticket);
+            group.dispatch.finish(&queue, [ticket]);
         } else {
             group.counters.failed.one();
             group.settlements.push(Settled { queue, ticket, message, result, reason });

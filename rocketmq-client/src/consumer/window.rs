@@ -43,21 +43,23 @@ pub(super) struct Rates {
 }
 
 impl Window {
-    pub(super) fn consumed(&mut self, now_ms: i64, succeeded: bool, took: Duration) {
+    /// So many messages were handled together, each of which took as long as all.
+    pub(super) fn consumed(&mut self, now_ms: i64, messages: usize, succeeded: bool, took: Duration) {
+        let count = messages as u64;
         let sums = self.second(now_ms);
-        sums.consuming_us += took.as_micros() as u64;
+        sums.consuming_us += count * took.as_micros() as u64;
         if succeeded {
-            sums.succeeded += 1;
+            sums.succeeded += count;
             return;
         }
-        sums.failed += 1;
+        sums.failed += count;
         self.minutes.resize(MINUTES, (0, 0));
         let number = now_ms / 60_000;
         let minute = &mut self.minutes[number.rem_euclid(MINUTES as i64) as usize];
         if minute.0 != number {
             *minute = (number, 0);
         }
-        minute.1 += 1;
+        minute.1 += count;
     }
 
     pub(super) fn pulled(&mut self, now_ms: i64, messages: usize, took: Duration) {
@@ -120,8 +122,8 @@ mod tests {
         let start = 1_700_000_000_000;
         let mut window = Window::default();
         for second in 0..60 {
-            window.consumed(start + second * 1000, true, Duration::from_millis(10));
-            window.consumed(start + second * 1000, second % 2 == 0, Duration::from_millis(20));
+            window.consumed(start + second * 1000, 1, true, Duration::from_millis(10));
+            window.consumed(start + second * 1000, 1, second % 2 == 0, Duration::from_millis(20));
         }
         window.pulled(start + 59_000, 30, Duration::from_millis(5));
         let rates = Rates::of([&window], start + 59_000);

@@ -25,10 +25,10 @@ fn filled(offsets: impl IntoIterator<Item = i64>, next: i64) -> ProcessQueue<i64
 fn the_smallest_undone_offset_is_committed() {
     let mut queue = filled(0..3, 3);
     let tickets: Vec<_> = std::iter::from_fn(|| take(&mut queue)).map(|(ticket, _)| ticket).collect();
-    queue.finish(tickets[2]);
-    queue.finish(tickets[1]);
+    queue.finish([tickets[2]]);
+    queue.finish([tickets[1]]);
     assert_eq!((queue.committable(), queue.load().messages), (0, 1));
-    queue.finish(tickets[0]);
+    queue.finish([tickets[0]]);
     assert_eq!((queue.committable(), queue.load(), queue.running()), (3, Load::default(), 0));
 }
 
@@ -39,7 +39,7 @@ fn an_empty_queue_commits_what_the_broker_skipped() {
     assert_eq!((queue.committable(), queue.position()), (4, 30));
     for _ in 0..2 {
         let (ticket, _) = take(&mut queue).expect("two are waiting");
-        queue.finish(ticket);
+        queue.finish([ticket]);
     }
     assert_eq!(queue.committable(), 30);
 }
@@ -49,11 +49,11 @@ fn a_message_keeps_its_answer_in_memory() {
     let mut queue = filled(0..2, 2);
     queue.insert([(2, 0, 2)], 11, 3);
     let tickets: Vec<_> = std::iter::from_fn(|| take(&mut queue)).map(|(ticket, _)| ticket).collect();
-    queue.finish(tickets[0]);
+    queue.finish([tickets[0]]);
     assert_eq!(queue.load().bytes, 111);
-    queue.finish(tickets[2]);
+    queue.finish([tickets[2]]);
     assert_eq!(queue.load().bytes, 100);
-    queue.finish(tickets[1]);
+    queue.finish([tickets[1]]);
     assert_eq!(queue.load().bytes, 0);
 }
 
@@ -72,12 +72,12 @@ fn a_message_set_aside_holds_the_offset_and_comes_again() {
     let (first, message) = take(&mut queue).expect("one is waiting");
     let (second, _) = take(&mut queue).expect("one is waiting");
     queue.set_aside(first, message);
-    queue.finish(second);
+    queue.finish([second]);
     assert_eq!((queue.committable(), queue.running()), (0, 0));
     assert!(queue.requeue(first));
     let (again, _) = take(&mut queue).expect("it came back");
     assert_eq!(again, first);
-    queue.finish(again);
+    queue.finish([again]);
     assert_eq!(queue.committable(), 2);
     assert!(!queue.requeue(first));
 }
@@ -90,13 +90,13 @@ fn after_a_rewind_late_reports_do_not_count() {
     queue.rewind(1);
     assert_eq!((queue.committable(), queue.position(), queue.load().messages), (0, 1, 1));
     queue.insert([(1, 0, 1), (2, 0, 2)], 50, 3);
-    queue.finish(one);
-    queue.finish(zero);
+    queue.finish([one]);
+    queue.finish([zero]);
     assert_eq!((queue.committable(), queue.load().messages), (1, 2));
     assert!(!queue.requeue(one));
     let (again, offset) = take(&mut queue).expect("received again");
     assert_eq!(offset, 1);
-    queue.finish(again);
+    queue.finish([again]);
     assert_eq!(queue.committable(), 2);
 }
 
@@ -106,7 +106,7 @@ fn messages_dropped_before_a_handler_had_them_hold_the_offset() {
     let (ticket, _) = take(&mut queue).expect("waiting");
     queue.drop_waiting();
     assert!(!queue.has_waiting());
-    queue.finish(ticket);
+    queue.finish([ticket]);
     assert_eq!(queue.committable(), 1);
 }
 
@@ -170,7 +170,7 @@ proptest! {
                 Step::Take => model.running.extend(take(&mut queue)),
                 Step::Finish(index) if !model.running.is_empty() => {
                     let (ticket, offset) = model.running.remove(index % model.running.len());
-                    queue.finish(ticket);
+                    queue.finish([ticket]);
                     model.received.insert(offset, true);
                 }
                 Step::SetAside(index) if !model.running.is_empty() => {
@@ -198,7 +198,7 @@ proptest! {
         }
         model.running.extend(std::iter::from_fn(|| take(&mut queue)));
         for (ticket, offset) in model.running {
-            queue.finish(ticket);
+            queue.finish([ticket]);
             prop_assert_eq!(model.received.insert(offset, true), Some(false), "handled twice");
         }
         prop_assert!(model.received.values().all(|done| *done), "a message was lost");
@@ -222,9 +222,9 @@ fn a_lane_is_handled_one_batch_after_the_other() {
     let two = queue.take(2, now());
     assert_eq!((offsets(&one), offsets(&two)), (vec![0, 2], vec![1, 4]));
     assert!(!queue.has_waiting(), "both lanes are busy");
-    queue.finish(one[0].0);
+    queue.finish([one[0].0]);
     assert!(!queue.has_waiting(), "one of the batch is still out");
-    queue.finish(one[1].0);
+    queue.finish([one[1].0]);
     assert_eq!(offsets(&queue.take(2, now())), [3]);
     assert_eq!(queue.committable(), 1);
 }
@@ -238,7 +238,7 @@ fn a_message_set_aside_holds_up_its_lane_alone_and_comes_first() {
     queue.set_aside(first, 10);
     let other = queue.take(9, now());
     assert_eq!(other.len(), 1);
-    queue.finish(other[0].0);
+    queue.finish([other[0].0]);
     assert!(!queue.has_waiting());
     assert!(queue.requeue(second) && queue.requeue(first));
     let again: Vec<_> = queue.take(9, now()).into_iter().map(|(_, message)| message).collect();
@@ -257,8 +257,8 @@ fn only_the_first_message_is_given_up_and_only_after_its_time() {
     assert!(!queue.give_up(taken[1].0) && queue.give_up(taken[0].0) && !queue.give_up(taken[0].0));
     assert_eq!((queue.committable(), queue.load().messages, queue.running()), (1, 1, 2));
     // The handler comes back after all.
-    queue.finish(taken[0].0);
-    queue.finish(taken[1].0);
+    queue.finish([taken[0].0]);
+    queue.finish([taken[1].0]);
     assert_eq!((queue.committable(), queue.running()), (2, 0));
 }
 
@@ -269,7 +269,7 @@ fn a_jump_forgets_what_it_passes_over() {
     queue.jump_to(10);
     assert_eq!((queue.committable(), queue.position(), queue.load().messages), (10, 10, 0));
     assert!(!queue.has_waiting());
-    queue.finish(taken[0].0);
+    queue.finish([taken[0].0]);
     queue.insert([(10, 0, 10)], 1, 11);
     assert_eq!(queue.take(1, now()).len(), 1);
     queue.jump_to(4);
