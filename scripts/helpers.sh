@@ -9,7 +9,8 @@ require_java
 require_maven
 require_go
 
-cargo build --quiet --locked -p rocketmq-mock-broker
+# As scripts/check.sh builds it, so that nothing is built twice.
+cargo test --quiet --locked --workspace --exclude rocketmq-tests --test '*' --no-run
 target=${CARGO_TARGET_DIR:-$PWD/target}
 export ROCKETMQ_MOCK_BROKER=$target/debug/rocketmq-mock-broker
 # A registry that does not answer once often answers the second time.

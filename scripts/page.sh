@@ -13,6 +13,7 @@ require "Chromium" 112 chromium_version "apt-get install chromium" chromium
 require "its WebDriver" 112 driver_version "apt-get install chromium-driver" chromium-driver
 require "Node" 20 node_version "https://nodejs.org, or apt-get install nodejs where that is new enough" nodejs
 
-cargo build --quiet --locked -p rocketmq-mock-broker
+# As scripts/check.sh builds it, so that nothing is built twice.
+cargo test --quiet --locked --workspace --exclude rocketmq-tests --test '*' --no-run
 target=${CARGO_TARGET_DIR:-$PWD/target}
 node mock-broker/tests/page/click.mjs "$target/debug/rocketmq-mock-broker" "$target/page"

@@ -155,7 +155,9 @@ impl Broker {
             let mut queues: Vec<QueueView> = self.store.queue_ids(&topic).map(queue).collect();
             queues.sort_by_key(|view| view.queue);
             TopicView {
-                is_system: names::is_system_topic(&topic) || topic.starts_with(names::SYSTEM_TOPIC_PREFIX),
+                is_system: self.is_system_topic(&topic)
+                    || topic.starts_with(names::SYSTEM_TOPIC_PREFIX)
+                    || [&self.settings.cluster, &self.settings.broker_name].contains(&&topic),
                 perm: config.map_or(0, |config| config.perm),
                 read_queues: config.map_or(0, |config| config.read_queue_nums),
                 write_queues: config.map_or(0, |config| config.write_queue_nums),
