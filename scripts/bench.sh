@@ -20,7 +20,7 @@ asked() {
 target=${CARGO_TARGET_DIR:-$PWD/target}
 
 # The tools are named by the goals that need them; a goal without its tool is reported as unmeasured.
-if asked P1 P7 P18 delayed; then command -v valgrind >/dev/null || apt_install valgrind || true; fi
+if asked P1 P7 P18 S3; then command -v valgrind >/dev/null || apt_install valgrind || true; fi
 if asked P2 P8 P15; then
   command -v perf >/dev/null || apt_install linux-perf || command -v strace >/dev/null || apt_install strace || true
 fi

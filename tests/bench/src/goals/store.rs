@@ -30,10 +30,10 @@ pub(super) const TOPICS: Group = Group {
 };
 
 pub(super) const DELAYED: Group = Group {
-    id: "delayed",
+    id: "S3",
     cases: &[
-        Case { id: "delayed.out-of-tick", unit: "messages", goal: Goal::AtMost(0.0) },
-        Case { id: "delayed.more-waiting", unit: "times-instructions", goal: Goal::AtMost(1.1) },
+        Case { id: "S3.out-of-tick", unit: "messages", goal: Goal::AtMost(0.0) },
+        Case { id: "S3.more-waiting", unit: "times-instructions", goal: Goal::AtMost(1.1) },
     ],
     measure: delayed,
 };
