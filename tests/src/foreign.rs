@@ -48,6 +48,11 @@ pub struct Driver {
 impl Driver {
     /// Starts the Java client of one version. It is told to rebalance every second instead of every twenty.
     pub fn java(version: &str, headers: Headers) -> Self {
+        Self::java_with(version, headers, &[])
+    }
+
+    /// As [`java`](Self::java), with more flags for the virtual machine.
+    pub fn java_with(version: &str, headers: Headers, flags: &[String]) -> Self {
         let directory = cache::run_directory(&format!("java-{version}"));
         std::fs::write(directory.join("logback.xml"), "<configuration><root level=\"OFF\"/></configuration>")
             .expect("the folder was just made");
@@ -60,6 +65,7 @@ impl Driver {
             .expect("the folder was just made");
         let mut command = java_command(version, headers);
         command
+            .args(flags)
             .arg("-XX:TieredStopAtLevel=1")
             .arg(format!("-Drocketmq.home.dir={}", directory.display()))
             .arg(format!("-Duser.home={}", directory.display()))
@@ -113,7 +119,7 @@ impl Driver {
         job
     }
 
-    /// Asks questions by messages (Java only) and returns the bodies of the replies.
+    /// Asks questions by messages and returns the bodies of the replies.
     pub async fn request(&self, arguments: &Arguments) -> Vec<String> {
         let mut job = self.command("request", arguments);
         job.next("started").await;
@@ -241,6 +247,24 @@ impl Job<'_> {
                 Some("done") => return outcome,
                 _ => panic!("{event}"),
             }
+        }
+    }
+
+    /// Collects the events of a `produce` until it is done; waits at most `limit` for each.
+    ///
+    /// # Panics
+    ///
+    /// When it fails, or none comes in time.
+    pub async fn events(&mut self, limit: Duration) -> Vec<Value> {
+        self.limit = limit;
+        let mut events = Vec::new();
+        loop {
+            let event = self.any("done").await;
+            assert_ne!(event["event"], "error", "{event}");
+            if event["event"] == "done" {
+                return events;
+            }
+            events.push(event);
         }
     }
 

@@ -13,6 +13,7 @@ pub mod foreign;
 pub mod mock_process;
 pub mod ours;
 pub mod party;
+pub mod pipelines;
 pub mod process;
 pub mod producing;
 pub mod proxy;

@@ -80,6 +80,16 @@ pub fn queue(broker: &str, topic: &str, queue: u32) -> Queue {
     found
 }
 
+/// The offset after the newest message of a queue.
+///
+/// # Panics
+///
+/// When the broker does not answer.
+pub fn max_offset(broker: &str, topic: &str, queue: u32) -> u64 {
+    let queue = queue.to_string();
+    field(&ask(broker, MAX_OFFSET, &[("topic", topic), ("queueId", queue.as_str())], &[]), "offset")
+}
+
 /// Pulls once from a queue, without waiting.
 ///
 /// # Panics

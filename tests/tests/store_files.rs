@@ -59,12 +59,22 @@ impl View {
 
 /// Sends messages of many sizes to all queues, the numbers from `from` on.
 fn fill(broker: &str, from: u32, count: u32) {
+    let mut ends = BTreeMap::new();
     for index in from..from + count {
         let topic = TOPICS[(index % 3 / 2) as usize];
         let properties = format!("TAGS\u{1}tag{}\u{2}KEYS\u{1}key{index} shared\u{2}WAIT\u{1}true\u{2}", index % 4);
         let body = vec![index as u8; (index * 397 % 5000) as usize + 1];
-        stored::send(broker, topic, index / 3 % QUEUES, &properties, &body);
+        let queue = index / 3 % QUEUES;
+        let offset = stored::send(broker, topic, queue, &properties, &body);
+        ends.insert((topic, queue), offset + 1);
     }
+    // Apache's brokers carry what they have answered into the queues and the index a moment later.
+    poll("all messages in their queues and in the index", Duration::from_secs(150), || {
+        let in_queues = ends.iter().all(|((topic, queue), end)| stored::max_offset(broker, topic, *queue) >= *end);
+        let last = (from..from + count).rev().find(|index| index % 3 / 2 == 0).expect("a message of the first topic");
+        let is_indexed = !stored::by_key(broker, TOPICS[0], &format!("key{last}")).is_empty();
+        (in_queues && is_indexed).then_some(())
+    });
     // 5.3 commits only for a group that it knows, as from a pull.
     stored::pull(broker, "FilesA", 0, 0);
     stored::commit(broker, "FilesA", 0, u64::from(from + 1));

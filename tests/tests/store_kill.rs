@@ -131,11 +131,14 @@ fn kill_again_and_again(flush: &str) {
             poll("enough messages", Duration::from_secs(60), || {
                 (acknowledged.load(Ordering::Relaxed) >= enough).then_some(())
             });
+            // Created in the last moment, with more queues than a topic has that a send creates.
+            create_topic(&addresses.name_server, &addresses.broker, &format!("Killed-{round}"), 12);
             broker.kill();
             sent.extend(senders.into_iter().flat_map(|sender| sender.join().expect("a sender that ended")));
         });
         broker.start_again();
         check(&addresses.broker, &sent, round);
+        stored::send(&addresses.broker, &format!("Killed-{round}"), 11, "", b"to a topic created before the kill");
     }
     poll("the delayed messages", Duration::from_secs(30), || {
         let found = stored_messages(&addresses.broker);

@@ -109,7 +109,7 @@ impl Groups {
     }
 
     fn save(&self) {
-        if let Err(error) = self.file.persist(crate::json::to_string_pretty(&self.table)) {
+        if let Err(error) = self.file.write(&crate::json::to_string_pretty(&self.table)) {
             tracing::error!(%error, "consumer groups could not be saved");
         }
     }

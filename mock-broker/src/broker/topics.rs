@@ -147,10 +147,10 @@ impl Topics {
         TopicConfigTable { data_version: self.data_version, topic_config_table: table }
     }
 
-    /// Saves the topics.
+    /// Saves the topics. Whoever created one may rely on it when that is answered.
     pub(crate) fn save(&self) {
         let text = crate::json::to_string_pretty(&self.to_table());
-        if let Err(error) = self.file.persist(text) {
+        if let Err(error) = self.file.write(&text) {
             tracing::error!(%error, "topics could not be saved");
         }
     }

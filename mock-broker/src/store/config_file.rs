@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use crate::store::error::StoreError;
 use crate::store::flush::Persister;
-use crate::store::platform;
 
 /// One settings file; of a store in memory it holds nothing.
 #[derive(Debug, Clone)]
@@ -53,6 +52,19 @@ impl ConfigFile {
         failure.map_or(Ok(None), Err)
     }
 
+    /// Replaces the file by `text` before it returns, so that the text survives the end of the process; the second thread
+    /// sees to it that it survives a power failure too. A file that is written so never is [persisted](Self::persist).
+    ///
+    /// # Errors
+    ///
+    /// Whatever the file system says; the file stays as it was then.
+    pub fn write(&self, text: &str) -> Result<(), StoreError> {
+        let Some((path, persister)) = &self.file else { return Ok(()) };
+        replace(path, text, &|_| Ok(()))?;
+        persister.sync(path);
+        Ok(())
+    }
+
     /// Has the file replaced by `text` on the store's second thread; of several texts that wait only the last is written.
     /// What goes wrong there is logged.
     ///
@@ -67,15 +79,15 @@ impl ConfigFile {
     }
 }
 
-/// Replaces a file so that at any moment it or its backup is whole, also on disk.
-pub(super) fn replace(path: &Path, text: &str) -> Result<(), StoreError> {
+/// Replaces a file so that at any moment it or its backup is whole; on disk too if `sync` syncs.
+pub(super) fn replace(path: &Path, text: &str, sync: &dyn Fn(&File) -> io::Result<()>) -> Result<(), StoreError> {
     let directory = path.parent().unwrap_or(path);
     fs::create_dir_all(directory).map_err(StoreError::io("cannot create a directory of the store", directory))?;
     let new = with_suffix(path, ".tmp");
     let write = || {
         let mut file = File::create(&new)?;
         file.write_all(text.as_bytes())?;
-        file.sync_all()
+        sync(&file)
     };
     write().map_err(StoreError::io("cannot write settings", &new))?;
     match fs::rename(path, backup_of(path)) {
@@ -85,7 +97,9 @@ pub(super) fn replace(path: &Path, text: &str) -> Result<(), StoreError> {
         _ => {}
     }
     fs::rename(&new, path).map_err(StoreError::io("cannot replace settings", path))?;
-    platform::sync_directory(directory).map_err(StoreError::io("cannot write a directory", directory))
+    File::open(directory)
+        .and_then(|directory| sync(&directory))
+        .map_err(StoreError::io("cannot write a directory", directory))
 }
 
 fn backup_of(path: &Path) -> PathBuf {

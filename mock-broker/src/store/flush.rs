@@ -76,6 +76,8 @@ struct Shared {
     /// Settings files to be replaced, in the order in which they were first asked for: what was not written yet when a
     /// file changes again never is.
     settings: Mutex<Vec<(PathBuf, String)>>,
+    /// Settings files that were replaced but may not be on disk.
+    unsynced: Mutex<Vec<PathBuf>>,
     /// Whether the owner wants the log flushed at once.
     commit_asked: AtomicBool,
     wake: Mutex<Option<Wake>>,
@@ -122,6 +124,14 @@ pub(super) struct Persister {
 }
 
 impl Persister {
+    /// Has a settings file written to disk with the next flush.
+    pub(super) fn sync(&self, path: &Path) {
+        let mut unsynced = self.shared.unsynced.lock().unwrap_or_else(PoisonError::into_inner);
+        if !unsynced.iter().any(|waiting| waiting == path) {
+            unsynced.push(path.to_owned());
+        }
+    }
+
     /// Has a settings file replaced by its newest text; never waits.
     ///
     /// # Errors
@@ -320,13 +330,25 @@ impl Thread {
     fn replace_settings(&self) {
         let settings = std::mem::take(&mut *self.shared.settings.lock().unwrap_or_else(PoisonError::into_inner));
         for (path, text) in settings {
-            if let Err(error) = config_file::replace(&path, &text) {
+            if let Err(error) = config_file::replace(&path, &text, &File::sync_all) {
                 tracing::error!(%error, "settings are not saved");
             }
         }
     }
 
+    fn sync_settings(&self) {
+        let unsynced = std::mem::take(&mut *self.shared.unsynced.lock().unwrap_or_else(PoisonError::into_inner));
+        for path in unsynced {
+            let directory = path.parent().unwrap_or(&path);
+            let synced = [&*path, directory].into_iter().try_for_each(|path| File::open(path)?.sync_all());
+            if let Err(error) = synced {
+                tracing::error!(%error, path = %path.display(), "cannot write settings to disk");
+            }
+        }
+    }
+
     fn flush_regularly(&mut self, now: Instant) {
+        self.sync_settings();
         let thorough = now >= self.next_thorough_log;
         if thorough {
             self.next_thorough_log = now + LOG_THOROUGH_INTERVAL;
@@ -348,6 +370,7 @@ impl Thread {
     }
 
     fn flush_everything(&mut self) {
+        self.sync_settings();
         if self.flush_log(1) {
             self.flush_queues();
         }

@@ -179,19 +179,6 @@ pub(super) fn disk_space(path: &Path) -> io::Result<(u64, u64)> {
     }
 }
 
-/// Makes the names in a directory durable: files created, renamed or removed there.
-///
-/// # Errors
-///
-/// Whatever the file system says.
-pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    File::open(path)?.sync_all()?;
-    #[cfg(not(unix))]
-    let _ = path;
-    Ok(())
-}
-
 /// A full disk for tests: how many more bytes this thread may reserve.
 #[cfg(test)]
 pub(super) mod limit {

@@ -1,5 +1,6 @@
 //! Messages delayed by level: they wait in `SCHEDULE_TOPIC_XXXX`, one queue per level, until they are due.
 
+use std::cell::Cell;
 use std::fmt;
 
 use rocketmq_wire::message::names::{HALF_TOPIC, SCHEDULE_TOPIC};
@@ -119,15 +120,26 @@ pub(super) struct Schedule {
     levels: DelayLevels,
     /// Queue offset of the next message of level 1, 2, ..
     offsets: Vec<u64>,
+    /// The message of each level that is due next, with its queue offset, so that it is looked up once.
+    heads: Vec<Cell<Option<(u64, Entry)>>>,
     /// Whether `offsets` are newer than what was last persisted.
     changed: bool,
+    #[cfg(test)]
+    pub(super) looked_up: Cell<u64>,
 }
 
 impl Schedule {
     /// Starts at the given offsets, which belong to level 1, 2, ..; levels without one start at 0.
     pub(super) fn new(levels: DelayLevels, mut offsets: Vec<u64>) -> Self {
         offsets.resize(levels.delays.len(), 0);
-        Schedule { levels, offsets, changed: false }
+        Schedule {
+            heads: vec![Cell::new(None); offsets.len()],
+            levels,
+            offsets,
+            changed: false,
+            #[cfg(test)]
+            looked_up: Cell::new(0),
+        }
     }
 
     /// Takes offsets back that are beyond the end of their queue, as after a crash, or new messages would be missed.
@@ -153,6 +165,8 @@ impl Schedule {
         offsets.resize(self.levels.delays.len(), 0);
         self.changed |= self.offsets != offsets;
         self.offsets = offsets;
+        // The queues may be others as well.
+        self.heads.iter().for_each(|head| head.set(None));
     }
 
     /// Returns whether the offsets changed since the last call.
@@ -165,10 +179,20 @@ impl Schedule {
         let heads = queues.of_topic(SCHEDULE_TOPIC).filter_map(|(queue_id, queue)| {
             let level = queue_id + 1;
             // Levels may have been taken out of the configuration; their messages stay where they are.
-            let offset = *self.offsets.get(usize::try_from(queue_id).ok()?)?;
+            let index = usize::try_from(queue_id).ok()?;
+            let offset = *self.offsets.get(index)?;
             // What is no longer kept cannot be delivered.
             let offset = offset.max(queue.min_offset());
-            let entry = queue.entry(offset)?;
+            let entry = match self.heads[index].get() {
+                Some((at, entry)) if at == offset => entry,
+                _ => {
+                    let entry = queue.entry(offset)?;
+                    #[cfg(test)]
+                    self.looked_up.set(self.looked_up.get() + 1);
+                    self.heads[index].set(Some((offset, entry)));
+                    entry
+                }
+            };
             // A time that no waiting can explain means that the clock was set back; Apache delivers at once.
             let latest = now.saturating_add(self.levels.delay(level));
             let due = if entry.tags_code > latest { now } else { entry.tags_code };

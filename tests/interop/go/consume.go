@@ -27,6 +27,14 @@ type consumption struct {
 	told      sync.Once
 	closed    sync.Once
 	enough    chan struct{}
+	replier   *replier
+}
+
+func model(a arguments) consumer.MessageModel {
+	if a.flag("broadcast") {
+		return consumer.BroadCasting
+	}
+	return consumer.Clustering
 }
 
 // consume starts a push consumer that tells every message.
@@ -35,7 +43,8 @@ func consume(job int, a arguments) error {
 		consumer.WithNsResolver(primitive.NewPassthroughResolver(strings.Split(a["name_server"], ";"))),
 		consumer.WithGroupName(a["group"]),
 		consumer.WithInstance(a.text("instance", fmt.Sprintf("go-%d-%d", job, time.Now().UnixNano()))),
-		consumer.WithConsumerModel(consumer.Clustering),
+		consumer.WithConsumerModel(model(a)),
+		consumer.WithTls(a.flag("tls")),
 		consumer.WithConsumerOrder(a.flag("orderly")),
 		consumer.WithConsumeGoroutineNums(a.number("threads", 8)),
 	}
@@ -48,6 +57,9 @@ func consume(job int, a arguments) error {
 		options = append(options, consumer.WithConsumeFromWhere(consumer.ConsumeFromTimestamp),
 			consumer.WithConsumeTimestamp(from))
 	}
+	if a.has("access_key") {
+		options = append(options, consumer.WithCredentials(credentials(a)))
+	}
 	pusher, err := consumer.NewPushConsumer(options...)
 	if err != nil {
 		return err
@@ -55,6 +67,11 @@ func consume(job int, a arguments) error {
 	c := &consumption{job: job, quiet: a.flag("quiet"), failFirst: int32(a.number("fail_first", 0)),
 		level: a.number("retry_level", 0), count: int64(a.number("count", 1<<40)), consumer: pusher,
 		enough: make(chan struct{})}
+	if a.has("reply") {
+		if err := c.replyWith(a); err != nil {
+			return err
+		}
+	}
 	selector := consumer.MessageSelector{Type: consumer.TAG, Expression: a.text("expression", "*")}
 	if a.has("sql") {
 		selector = consumer.MessageSelector{Type: consumer.SQL92, Expression: a["sql"]}
@@ -75,6 +92,9 @@ func (c *consumption) stop() {
 		event{"job": c.job, "event": "error", "message": err.Error()}.print()
 		return
 	}
+	if c.replier != nil {
+		c.replier.stop()
+	}
 	event{"job": c.job, "event": "stopped", "succeeded": c.succeeded.Load()}.print()
 }
 
@@ -88,6 +108,9 @@ func (c *consumption) handle(ctx context.Context, messages ...*primitive.Message
 	failing := false
 	for _, message := range messages {
 		fails := message.ReconsumeTimes < c.failFirst
+		if c.replier != nil {
+			c.replier.reply(c.job, message)
+		}
 		failing = failing || fails
 		if !c.quiet {
 			c.tell(message, fails)

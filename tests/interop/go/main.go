@@ -76,6 +76,8 @@ func dispatch(job int, command string, words []string) error {
 		return produce(job, arguments)
 	case "consume":
 		return consume(job, arguments)
+	case "request":
+		return request(job, arguments)
 	case "stop":
 		running, found := consumers.LoadAndDelete(job)
 		if !found {

@@ -26,13 +26,10 @@ type production struct {
 
 // produce sends messages and tells the outcome of each.
 func produce(job int, a arguments) error {
-	sender, err := producer.NewDefaultProducer(
-		producer.WithNsResolver(primitive.NewPassthroughResolver(strings.Split(a["name_server"], ";"))),
-		producer.WithGroupName(a.text("group", "interop-producer")),
-		producer.WithInstanceName(a.text("instance", fmt.Sprintf("go-%d-%d", job, time.Now().UnixNano()))),
-		producer.WithRetry(a.number("retries", 2)),
-		producer.WithSendMsgTimeout(time.Duration(a.number("timeout", 10_000))*time.Millisecond),
-	)
+	if a.text("mode", "sync") == "transaction" {
+		return transact(job, a)
+	}
+	sender, err := producer.NewDefaultProducer(producerOptions(job, a, "interop-producer")...)
 	if err != nil {
 		return err
 	}
@@ -56,6 +53,25 @@ func produce(job int, a arguments) error {
 	event{"job": job, "event": "done", "sent": p.sent.Load(), "failed": p.failed.Load(),
 		"elapsed_us": time.Since(started).Microseconds(), "cpu_us": cpuMicros() - startedCPU}.print()
 	return nil
+}
+
+func producerOptions(job int, a arguments, group string) []producer.Option {
+	options := []producer.Option{
+		producer.WithNsResolver(primitive.NewPassthroughResolver(strings.Split(a["name_server"], ";"))),
+		producer.WithGroupName(a.text("group", group)),
+		producer.WithInstanceName(a.text("instance", fmt.Sprintf("go-%d-%d", job, time.Now().UnixNano()))),
+		producer.WithRetry(a.number("retries", 2)),
+		producer.WithSendMsgTimeout(time.Duration(a.number("timeout", 10_000)) * time.Millisecond),
+		producer.WithTls(a.flag("tls")),
+	}
+	if a.has("access_key") {
+		options = append(options, producer.WithCredentials(credentials(a)))
+	}
+	return options
+}
+
+func credentials(a arguments) primitive.Credentials {
+	return primitive.Credentials{AccessKey: a["access_key"], SecretKey: a["secret_key"]}
 }
 
 func (p *production) send(from, to int) error {

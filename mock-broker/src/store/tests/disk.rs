@@ -227,6 +227,20 @@ fn settings_are_replaced_whole_and_the_version_before_is_kept() {
 }
 
 #[test]
+fn settings_that_are_written_are_there_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let topics = store.config_file("topics.json");
+    for text in ["1", "2", "3"] {
+        topics.write(text).unwrap();
+        assert_eq!(fs::read_to_string(directory.path().join("config/topics.json")).unwrap(), text);
+    }
+    assert_eq!(fs::read_to_string(directory.path().join("config/topics.json.bak")).unwrap(), "2");
+    store.flush();
+    Store::memory(small()).config_file("topics.json").write("1").unwrap();
+}
+
+#[test]
 fn the_checkpoint_tells_what_is_on_disk() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = open(directory.path());

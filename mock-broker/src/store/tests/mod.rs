@@ -3,6 +3,7 @@
 mod clean;
 mod disk;
 mod index;
+mod many_delayed;
 mod memory;
 mod model;
 mod no_space;

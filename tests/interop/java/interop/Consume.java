@@ -1,5 +1,6 @@
 package interop;
 
+import java.lang.reflect.Method;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -13,6 +14,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageClientExt;
@@ -43,7 +45,12 @@ final class Consume {
         count = arguments.number("count", Integer.MAX_VALUE);
         reply = arguments.text("reply", null);
         replier = reply == null ? null : Rpc.producer(arguments, "interop-replier", job);
-        consumer = new DefaultMQPushConsumer(arguments.text("group"));
+        consumer = new DefaultMQPushConsumer(arguments.text("group"), Access.hook(arguments),
+            new AllocateMessageQueueAveragely());
+        Access.encrypt(consumer, arguments);
+        if (arguments.flag("broadcast")) {
+            broadcast(consumer);
+        }
         consumer.setNamesrvAddr(arguments.text("name_server"));
         consumer.setInstanceName(arguments.text("instance", "java-" + job + "-" + System.nanoTime()));
         consumer.setPollNameServerInterval(1000);
@@ -77,6 +84,16 @@ final class Consume {
                 return handle(messages, context.getMessageQueue())
                     ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS : ConsumeConcurrentlyStatus.RECONSUME_LATER;
             });
+        }
+    }
+
+    /** By reflection: the model's class has moved. */
+    @SuppressWarnings({"unchecked", "rawtypes"})
+    private static void broadcast(DefaultMQPushConsumer consumer) throws ReflectiveOperationException {
+        for (Method method : DefaultMQPushConsumer.class.getMethods()) {
+            if (method.getName().equals("setMessageModel")) {
+                method.invoke(consumer, Enum.valueOf((Class) method.getParameterTypes()[0], "BROADCASTING"));
+            }
         }
     }
 

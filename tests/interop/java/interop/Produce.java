@@ -12,6 +12,7 @@ import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.message.Message;
 
 /** Sends messages and tells the outcome of each. */
@@ -31,7 +32,12 @@ final class Produce {
     }
 
     void run() throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer(arguments.text("group", "interop-producer"));
+        String group = arguments.text("group", "interop-producer");
+        boolean inTransactions = arguments.text("mode", "sync").equals("transaction");
+        DefaultMQProducer producer = inTransactions
+            ? new TransactionMQProducer(group, Access.hook(arguments))
+            : new DefaultMQProducer(group, Access.hook(arguments));
+        Access.encrypt(producer, arguments);
         producer.setNamesrvAddr(arguments.text("name_server"));
         producer.setInstanceName(arguments.text("instance", "java-" + job + "-" + System.nanoTime()));
         producer.setSendMsgTimeout(arguments.number("timeout", 10_000));
@@ -39,6 +45,11 @@ final class Produce {
         if (arguments.has("compress_over")) {
             producer.setCompressMsgBodyOverHowmuch(arguments.number("compress_over", 4096));
         }
+        Transactions transactions = new Transactions(job, arguments);
+        if (inTransactions) {
+            ((TransactionMQProducer) producer).setTransactionListener(transactions);
+        }
+        producer.setHeartbeatBrokerInterval(arguments.number("heartbeat", 30_000));
         producer.start();
         new Event(job, "started").print();
         try {
@@ -52,6 +63,7 @@ final class Produce {
             startedNanos = System.nanoTime();
             startedCpuNanos = cpuNanos();
             send(producer, warmUp, warmUp + count);
+            transactions.await(arguments.number("await_checks", 0));
             new Event(job, "done").with("sent", sent.get()).with("failed", failed.get())
                 .with("elapsed_us", (System.nanoTime() - startedNanos) / 1000)
                 .with("cpu_us", (cpuNanos() - startedCpuNanos) / 1000).print();
@@ -76,6 +88,15 @@ final class Produce {
                 break;
             case "batch":
                 batch(producer, from, to);
+                break;
+            case "transaction":
+                for (int i = from; i < to; i++) {
+                    try {
+                        succeeded(i, ((TransactionMQProducer) producer).sendMessageInTransaction(message(i), null));
+                    } catch (Exception e) {
+                        failed(i, e);
+                    }
+                }
                 break;
             default:
                 throw new IllegalArgumentException("unknown mode: " + arguments.text("mode"));
@@ -154,6 +175,22 @@ final class Produce {
     }
 
     private Message message(int index) {
+        Message message = plainMessage(index);
+        if (arguments.has("delay_ms")) {
+            try {
+                // Clients before 5.0 do not have it.
+                Message.class.getMethod("setDelayTimeMs", long.class).invoke(message, arguments.number("delay_ms", 0));
+            } catch (ReflectiveOperationException e) {
+                throw new IllegalStateException(e);
+            }
+        }
+        if (arguments.text("mode", "sync").equals("transaction")) {
+            message.putUserProperty("index", Integer.toString(index));
+        }
+        return message;
+    }
+
+    private Message plainMessage(int index) {
         Message message = new Message(arguments.text("topic"), Body.make(arguments, index));
         if (arguments.has("tags")) {
             String[] tags = arguments.text("tags").split(",");

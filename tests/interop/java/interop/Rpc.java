@@ -39,7 +39,8 @@ final class Rpc {
     }
 
     static DefaultMQProducer producer(Arguments arguments, String group, int job) throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer(arguments.text("group", group));
+        DefaultMQProducer producer = new DefaultMQProducer(arguments.text("group", group), Access.hook(arguments));
+        Access.encrypt(producer, arguments);
         producer.setNamesrvAddr(arguments.text("name_server"));
         producer.setInstanceName("java-rpc-" + job + "-" + System.nanoTime());
         producer.start();
