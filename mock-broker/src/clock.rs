@@ -25,19 +25,23 @@ pub struct Clock {
     session_offset: Duration,
     /// Message time while it stands still.
     frozen_at_ms: Option<i64>,
-    /// Message time never goes back, whatever happens to the machine's clock.
-    latest_ms: i64,
+    /// A moment in message time and when it was. From there on message time goes at least as fast as real time does: where
+    /// the machine's clock is set back, a message that waits a second waits a second, not an hour and a second.
+    floor_ms: i64,
+    floor_at: Instant,
 }
 
 impl Clock {
     /// A clock that shows real time.
     pub fn real() -> Self {
+        let now = instant();
         Clock {
-            started: instant(),
+            started: now,
             message_offset_ms: 0,
             session_offset: Duration::ZERO,
             frozen_at_ms: None,
-            latest_ms: i64::MIN,
+            floor_ms: i64::MIN,
+            floor_at: now,
         }
     }
 
@@ -50,7 +54,7 @@ impl Clock {
 
     /// A clock whose message time stands still at `message_ms` (milliseconds since 1970).
     pub fn manual_at(message_ms: i64) -> Self {
-        Clock { frozen_at_ms: Some(message_ms), latest_ms: message_ms, ..Self::real() }
+        Clock { frozen_at_ms: Some(message_ms), floor_ms: message_ms, ..Self::real() }
     }
 
     /// Returns the moment.
@@ -59,12 +63,24 @@ impl Clock {
     }
 
     fn message_ms(&mut self) -> i64 {
-        let shown = match self.frozen_at_ms {
-            Some(frozen) => frozen,
-            None => wall_clock_ms().saturating_add(self.message_offset_ms),
-        };
-        self.latest_ms = self.latest_ms.max(shown);
-        self.latest_ms
+        self.message_ms_at(wall_clock_ms(), instant())
+    }
+
+    /// What message time is when the machine's clock shows `wall_ms`.
+    fn message_ms_at(&mut self, wall_ms: i64, at: Instant) -> i64 {
+        if let Some(frozen) = self.frozen_at_ms {
+            self.floor_ms = self.floor_ms.max(frozen);
+            self.floor_at = at;
+            return self.floor_ms;
+        }
+        let gone = at.saturating_duration_since(self.floor_at).as_millis();
+        let floor = self.floor_ms.saturating_add(i64::try_from(gone).unwrap_or(i64::MAX));
+        let shown = wall_ms.saturating_add(self.message_offset_ms);
+        if shown <= floor {
+            return floor;
+        }
+        (self.floor_ms, self.floor_at) = (shown, at);
+        shown
     }
 
     fn session(&self) -> Duration {
@@ -90,6 +106,8 @@ impl Clock {
 
     /// Lets message time go on with real time again, from where it is.
     pub fn unfreeze(&mut self) {
+        // Real time counts from now on, not from when the clock was looked at last.
+        let _ = self.message_ms();
         if let Some(frozen) = self.frozen_at_ms.take() {
             self.message_offset_ms = frozen.saturating_sub(wall_clock_ms());
         }
@@ -181,12 +199,29 @@ mod tests {
     }
 
     #[test]
+    fn message_time_goes_on_where_the_machine_s_clock_jumps() {
+        let mut clock = Clock::real();
+        let (wall, at) = (10 * 3_600_000, instant());
+        assert_eq!(clock.message_ms_at(wall, at), wall);
+        // An hour back: message time goes on as real time does, to the millisecond.
+        let second = Duration::from_secs(1);
+        for passed in 1..=10_u32 {
+            let wall = wall - 3_600_000 + i64::from(passed) * 1000;
+            assert_eq!(clock.message_ms_at(wall, at + passed * second), 36_000_000 + i64::from(passed) * 1000);
+        }
+        // And an hour forward again, and another: it follows.
+        assert_eq!(clock.message_ms_at(wall + 20_000, at + 20 * second), wall + 20_000);
+        assert_eq!(clock.message_ms_at(wall + 3_630_000, at + 30 * second), wall + 3_630_000);
+        assert_eq!(clock.message_ms_at(wall + 3_631_000, at + 31 * second), wall + 3_631_000);
+    }
+
+    #[test]
     fn message_time_never_goes_back() {
         let mut clock = Clock::real();
         clock.advance(HOUR);
         let turned = clock.now().message_ms;
         clock.message_offset_ms = 0;
-        assert!(clock.now().message_ms >= turned);
+        assert!(clock.now().message_ms >= turned, "it was turned on by an hour");
         clock.freeze();
         assert!(clock.is_frozen());
         assert!(clock.now().message_ms >= turned);

@@ -44,6 +44,10 @@ pub(crate) struct Settings {
     pub(crate) commit_log_file_size: Option<usize>,
     /// Bytes of a consume queue file (`mappedFileSizeConsumeQueue`). Default 6,000,000.
     pub(crate) consume_queue_file_size: Option<usize>,
+    /// Whether queues have extensions (`enableConsumeQueueExt`), and the size of their files
+    /// (`mappedFileSizeConsumeQueueExt`). Default false, and 48 MiB.
+    pub(crate) queue_extensions: bool,
+    pub(crate) queue_extension_file_size: Option<usize>,
     /// Milliseconds between two flushes (`flushIntervalCommitLog`). Default 500.
     pub(crate) flush_interval_ms: Option<u64>,
     /// Whether a send is answered when it is on disk (`flushDiskType`). Default false, `ASYNC_FLUSH`.
@@ -144,6 +148,8 @@ impl Default for Settings {
             delay_levels: DelayLevels::default(),
             commit_log_file_size: None,
             consume_queue_file_size: None,
+            queue_extensions: false,
+            queue_extension_file_size: None,
             flush_interval_ms: None,
             flush_sync: false,
             flush_timeout_ms: 5000,
@@ -313,6 +319,10 @@ impl Settings {
             }
             "mappedFileSizeConsumeQueue" | "mapedFileSizeConsumeQueue" => {
                 self.consume_queue_file_size = Some(number(20, GIB)? as usize);
+            }
+            "enableConsumeQueueExt" => self.queue_extensions = boolean()?,
+            "mappedFileSizeConsumeQueueExt" => {
+                self.queue_extension_file_size = Some(number(64, GIB)? as usize);
             }
             "flushIntervalCommitLog" => self.flush_interval_ms = Some(number(1, 3_600_000)?),
             "flushDiskType" => {

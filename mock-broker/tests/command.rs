@@ -1,63 +1,13 @@
 //! The broker as a command.
 #![cfg(all(unix, feature = "cli"))]
 
+#[path = "support/running.rs"]
+mod running;
 mod support;
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Output, Stdio};
-
 use rocketmq_wire::RequestCode;
+use running::{Running, fails};
 use support::{Peer, send_fields};
-
-fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rocketmq-mock-broker"));
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn fails(arguments: &[&str]) -> Output {
-    command(arguments).output().expect("the command runs")
-}
-
-/// A running broker, ended with the test.
-struct Running {
-    child: Child,
-    name_server: String,
-    broker: String,
-    ready: String,
-}
-
-impl Running {
-    fn start(arguments: &[&str]) -> Self {
-        let any = ["--listen", "127.0.0.1:0", "--broker-listen", "127.0.0.1:0"];
-        let mut child = command(&[&any, arguments].concat()).spawn().expect("the command runs");
-        let mut ready = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut ready).unwrap();
-        let field = |name: &str| {
-            let value = ready.split_whitespace().find_map(|word| word.strip_prefix(name));
-            value.unwrap_or_else(|| panic!("no {name} in {ready:?}")).to_owned()
-        };
-        let (name_server, broker) = (field("name_server="), field("broker="));
-        Running { child, name_server, broker, ready }
-    }
-
-    /// Ends it with SIGTERM, and returns its exit code and what it wrote to stdout after the ready line.
-    fn terminate(mut self) -> (Option<i32>, String) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
-        let mut rest = String::new();
-        self.child.stdout.as_mut().unwrap().read_to_string(&mut rest).unwrap();
-        (self.child.wait().unwrap().code(), rest)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It has ended already if the test went well.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 #[test]
 fn it_says_when_it_serves_and_ends_on_sigterm() {

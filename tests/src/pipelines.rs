@@ -183,12 +183,14 @@ impl Pipelines {
     /// Questions by message are answered by message.
     pub async fn request_and_reply(self) {
         let (topic, group) = (self.topic("questions", 2), self.server.name("questions"));
-        let consumer = self.consume(&topic, &group, &[("reply", " answered")]).await;
+        let mut consumer = self.consume(&topic, &group, &[("reply", " answered")]).await;
         // The Go client counts the time it allows in seconds and makes itself known with its first heartbeat.
         let arguments = self.arguments(&topic).set("count", "3").set("timeout", "60000");
         let replies = self.client.request(&arguments).await;
         assert_eq!(replies, [0, 1, 2].map(|index| format!("question {index} answered")));
-        assert_eq!(consumer.stop().await.len(), 3);
+        // Told once the reply is sent.
+        assert_eq!(consumer.messages(3).await.len(), 3);
+        assert_eq!(consumer.stop().await, []);
     }
 
     /// Offsets that an administrator resets while the consumer runs: everything comes again. `admin` has the tool.
@@ -208,7 +210,6 @@ impl Pipelines {
             assert!(Instant::now() < deadline, "offset 5 is not committed: {answer:?}");
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        // Five times, as what is under way at the consumer may commit its own offset over the new one.
         let line = format!("resetOffsetByTime -n {} -g {group} -t {topic} -s 0", self.server.name_server());
         let printed = admin.mqadmin(self.server.name_server(), &line).await;
         println!("{printed}");

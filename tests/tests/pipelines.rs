@@ -31,7 +31,7 @@ pipelines! {
 }
 pipelines! {
     java_4_4_0_on_ours: OURS_4_4, java_4_4_0();
-    transactions, delay_levels, order, broadcasting, sql92, reset_offset(java_4_4_0().driver()),
+    transactions, delay_levels, order, broadcasting, sql92, reset_offset(java_4_9_7().driver()),
 }
 pipelines! {
     go_on_ours: OURS, go();

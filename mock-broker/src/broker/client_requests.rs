@@ -50,7 +50,7 @@ impl Broker {
                 self.topics.get_or_create(&retry, queues, perm::READ | perm::WRITE, now.message_ms);
             }
             let dialect = self.compatibility.sql_dialect();
-            self.sql_filters.register(&group, &consumer.subscription_data_set, dialect);
+            self.sql_filters.register(&group, &consumer.subscription_data_set, dialect, now.message_ms);
             if self.clients.register_consumer(peer.connection, member.clone(), consumer) {
                 self.notify_members(&group);
             }

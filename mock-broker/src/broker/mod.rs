@@ -32,6 +32,7 @@ mod topics;
 mod transaction_checks;
 mod transactions;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +41,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rocketmq_wire::message::{StoredMessage, UniqueIdFactory, names};
 use rocketmq_wire::model::{DataVersion, TopicConfig, TopicConfigTable, perm};
-use rocketmq_wire::{DecodeError, RequestCode};
+use rocketmq_wire::{DecodeError, RequestCode, ResponseCode};
 
 use crate::clock::Now;
 use crate::compatibility::Compatibility;
@@ -73,6 +74,9 @@ const INDEX_SOON: Duration = Duration::from_millis(5);
 
 /// How often old messages are looked for, in milliseconds of message time.
 const CLEAN_INTERVAL_MS: i64 = 10_000;
+
+/// What is said to a request that is not even looked at.
+const REJECTED: &str = "[REJECTREQUEST]system busy, start flow control for a while";
 
 /// Waits this long before messages that could not be dispatched are tried again.
 const RETRY_DISPATCH: Duration = Duration::from_millis(100);
@@ -127,6 +131,8 @@ pub(crate) struct Broker {
     retry_dispatch_at: Option<Duration>,
     /// Set when something is due that was not before.
     timers_changed: bool,
+    /// How many timed messages waited for which topic when that was last saved, and how often it was.
+    saved_timer_counts: Option<(BTreeMap<String, i64>, i64)>,
 }
 
 impl Broker {
@@ -144,6 +150,8 @@ impl Broker {
         let topics = Topics::load(store.config_file("topics.json"), &settings, now.message_ms)?;
         let groups = Groups::load(store.config_file("subscriptionGroup.json"), settings.auto_create_groups)?;
         let offsets = ConsumerOffsets::load(store.config_file("consumerOffset.json"))?;
+        let dialect = settings.compatibility.sql_dialect();
+        let sql_filters = SqlFilters::load(store.config_file("consumerFilter.json"), dialect, now.message_ms)?;
         Ok(Broker {
             compatibility: settings.compatibility,
             region: settings.region.as_str().into(),
@@ -157,7 +165,7 @@ impl Broker {
             counters: Counters::new(&store),
             locks: QueueLocks::default(),
             held: HeldPulls::default(),
-            sql_filters: SqlFilters::default(),
+            sql_filters,
             durability: Durability::new(&settings),
             replication: Replication::new(&settings),
             effects: Vec::new(),
@@ -180,6 +188,7 @@ impl Broker {
             config_version: DataVersion { timestamp: now.message_ms, ..DataVersion::default() },
             retry_dispatch_at: None,
             timers_changed: false,
+            saved_timer_counts: None,
             store,
             settings,
         })
@@ -187,7 +196,7 @@ impl Broker {
 
     /// Acts on a request and says how it is answered. Messages that were put can be read after [`settle`](Self::settle).
     pub(crate) fn handle<'a>(&mut self, now: Now, peer: &Peer, command: &'a Command<'a>) -> Outcome<'a> {
-        if let Some(refused) = self.refuse_as_slave(command.code()) {
+        if let Some(refused) = self.refuse_as_slave(command.code()).or_else(|| self.refuse_as_busy(command.code())) {
             return refused;
         }
         let outcome = match command.code() {
@@ -312,6 +321,8 @@ impl Broker {
             if let Err(error) = self.store.save_delivery_progress(now.message_ms) {
                 tracing::error!(%error, "the progress of delayed messages could not be saved");
             }
+            self.save_timer_metrics(now);
+            self.save_filters(now);
         }
         // Also when the clock was set back: the next look is never further away than one interval.
         if self.next_clean_ms <= now.message_ms || self.next_clean_ms > now.message_ms + CLEAN_INTERVAL_MS {
@@ -446,7 +457,32 @@ impl Broker {
     pub(crate) fn close(mut self, now: Now) -> Result<(), StoreError> {
         self.topics.save();
         self.offsets.save();
+        self.save_timer_metrics(now);
+        self.save_filters(now);
         self.store.close(now.message_ms)
+    }
+
+    fn save_filters(&mut self, now: Now) {
+        let clients = &self.clients;
+        self.sql_filters.save(now.message_ms, |group| clients.consumer_group(group).is_some());
+    }
+
+    /// Has sends refused as if the machine were busy with its page cache. Nothing else makes it so: one thread puts, so no
+    /// put ever finds another one in its way.
+    pub(crate) fn set_page_cache_busy(&mut self, busy: bool) {
+        self.store.set_page_cache_busy(busy);
+    }
+
+    /// The answer to a request that puts a message while the page cache is busy; none if it is served.
+    fn refuse_as_busy<'a>(&self, code: RequestCode) -> Option<Outcome<'a>> {
+        let puts = [
+            RequestCode::SEND_MESSAGE,
+            RequestCode::SEND_MESSAGE_V2,
+            RequestCode::SEND_BATCH_MESSAGE,
+            RequestCode::CONSUMER_SEND_MSG_BACK,
+        ];
+        let is_refused = self.store.is_page_cache_busy() && puts.contains(&code);
+        is_refused.then(|| Reply::new(ResponseCode::SYSTEM_BUSY).remark(REJECTED).into())
     }
 
     /// Forgets who is connected, as a process does that ends; messages, topics, groups and offsets stay.
@@ -488,6 +524,10 @@ fn store_config(settings: &Settings) -> StoreConfig {
     config.overflow_restarts_at_zero = settings.compatibility.overflow_restarts_at_zero();
     if let Some(size) = settings.commit_log_file_size {
         config.commit_log_file_size = size;
+    }
+    config.queue_extensions = settings.queue_extensions;
+    if let Some(size) = settings.queue_extension_file_size {
+        config.queue_extension_file_size = size;
     }
     if let Some(size) = settings.consume_queue_file_size {
         config.consume_queue_file_entries = (size / 20).max(1);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rocketmq_wire::{DecodeError, RequestCode, ResponseCode};
 
-use crate::broker::Broker;
+use crate::broker::{Broker, REJECTED};
 use crate::clock::Now;
 use crate::compatibility::Compatibility;
 use crate::reply::{Outcome, Reply};
@@ -233,7 +233,6 @@ impl Broker {
         if !self.is_slave() {
             return None;
         }
-        const REJECTED: &str = "[REJECTREQUEST]system busy, start flow control for a while";
         const FROM_MASTER: &str =
             "Can't modify topic or subscription group from slave broker, please execute it from master broker.";
         let of_5 = self.compatibility.counts_in_sync_replicas();

@@ -380,6 +380,9 @@ impl Broker {
                 ResponseCode::SYSTEM_ERROR,
                 "accurate timer message is not enabled, timerWheelEnable is false",
             ),
+            PutError::Busy => {
+                Refusal::new(ResponseCode::SYSTEM_BUSY, "[PC_SYNCHRONIZED]broker busy, start flow control for a while")
+            }
             PutError::NoSpace(_) => Refusal::new(
                 ResponseCode::SERVICE_NOT_AVAILABLE,
                 format!("service not available now: the broker's disk is full. {error}"),

@@ -1,5 +1,6 @@
 //! What is asked about timers: how far they are (code 60), and how many wait (code 61).
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use rocketmq_wire::model::DataVersion;
@@ -25,6 +26,26 @@ impl Broker {
             return Ok(Reply::new(ResponseCode::SYSTEM_ERROR).remark("The timer message store is null").into());
         };
         let version = DataVersion { timestamp: now.message_ms, ..DataVersion::default() };
+        Ok(Reply::success().body(self.metrics_text(now, &counts, version)).into())
+    }
+
+    /// Saves how many messages wait, if that changed, as Apache's `config/timermetrics`.
+    pub(super) fn save_timer_metrics(&mut self, now: Now) {
+        let Some(counts) = self.store.timer_counts() else { return };
+        let saves = match &self.saved_timer_counts {
+            Some((saved, _)) if *saved == counts => return,
+            Some((_, saves)) => saves + 1,
+            None => 1,
+        };
+        let version = DataVersion { timestamp: now.message_ms, counter: saves, ..DataVersion::default() };
+        let text = self.metrics_text(now, &counts, version);
+        match self.store.config_file("timermetrics").persist(text) {
+            Ok(()) => self.saved_timer_counts = Some((counts, saves)),
+            Err(error) => tracing::error!(%error, "the counts of timed messages could not be saved"),
+        }
+    }
+
+    fn metrics_text(&self, now: Now, counts: &BTreeMap<String, i64>, version: DataVersion) -> String {
         let mut out = format!("{{\"dataVersion\":{}", crate::json::data_version(self.compatibility, version));
         out.push_str(",\"timingCount\":{");
         for (index, (topic, count)) in counts.iter().enumerate() {
@@ -36,6 +57,6 @@ impl Broker {
             let _ = write!(out, ":{{\"count\":{count},\"timeStamp\":{}}}", now.message_ms);
         }
         out.push_str("}}");
-        Ok(Reply::success().body(out).into())
+        out
     }
 }

@@ -82,6 +82,9 @@ impl Broker {
         let result = result.and_then(|()| self.put_op(now, half.queue_offset()));
         Ok(match result {
             Ok(()) => Reply::success(),
+            Err(PutError::Busy) => {
+                Reply::new(ResponseCode::SYSTEM_ERROR).remark("OS page cache busy, please try another machine")
+            }
             Err(error) => {
                 let refusal = self.refused_by_store(&error);
                 Reply::new(refusal.code).remark(refusal.remark)

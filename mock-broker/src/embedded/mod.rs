@@ -128,6 +128,17 @@ impl MockBroker {
         result.await.unwrap_or(Err(StartError(Cause::Gone)))
     }
 
+    /// Has everything that stores a message refused from now on as if the machine were busy with its page cache
+    /// (`OS_PAGE_CACHE_BUSY`), until it is called with false. Sends are answered with `SYSTEM_BUSY` and
+    /// `[REJECTREQUEST]`; delayed messages wait. If the future is dropped, it may have been done.
+    ///
+    /// # Panics
+    ///
+    /// While the broker is stopped.
+    pub async fn set_page_cache_busy(&self, busy: bool) {
+        self.call(move |state| state.set_page_cache_busy(busy)).await;
+    }
+
     /// Turns message time forward and returns when everything that is due by then has been stored and the clients that
     /// wait for it have been answered. Delayed messages are delivered at once; heartbeats, locks and long polls keep to
     /// real time. If the future is dropped, time may have been turned.

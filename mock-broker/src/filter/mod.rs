@@ -1,5 +1,6 @@
 //! Which messages a consumer wants, as far as the broker decides: by the hash of the tag, or by an SQL92 expression.
 
+pub(crate) mod bloom;
 mod numbers;
 mod sql92;
 mod tag;

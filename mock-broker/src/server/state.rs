@@ -575,6 +575,11 @@ impl State {
         self.register_topics();
     }
 
+    /// Has puts refused as if the page cache were busy.
+    pub(crate) fn set_page_cache_busy(&mut self, busy: bool) {
+        self.broker.set_page_cache_busy(busy);
+    }
+
     /// How connections are encrypted.
     pub(crate) fn encryption(&self) -> &Encryption {
         self.security.encryption()

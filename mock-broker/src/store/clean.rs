@@ -65,13 +65,15 @@ pub(super) struct Cleaning {
     manual_passes: u32,
     /// Percent of the disk in use when it was looked at last, if that is too much for puts.
     disk_full: Option<u8>,
+    page_cache_busy: bool,
 }
 
 impl Cleaning {
-    /// Refuses a put while the disk is too full.
+    /// Refuses a put while the disk is too full or the page cache busy.
     #[inline]
     pub(super) fn check(&self) -> Result<(), PutError> {
         match self.disk_full {
+            None if self.page_cache_busy => Err(PutError::Busy),
             None => Ok(()),
             Some(percent) => Err(PutError::NoSpace(StoreError::new(format!(
                 "{percent} % of the disk are in use: make room, or raise diskSpaceWarningLevelRatio"
@@ -111,6 +113,17 @@ impl Store {
             return Cleaned::default();
         }
         self.remove_log_files(count)
+    }
+
+    /// Has puts refused as if the machine were busy with its page cache, which nothing else makes them be.
+    pub fn set_page_cache_busy(&mut self, busy: bool) {
+        self.cleaning.page_cache_busy = busy;
+    }
+
+    /// Returns whether puts are refused because the page cache is busy.
+    #[inline]
+    pub fn is_page_cache_busy(&self) -> bool {
+        self.cleaning.page_cache_busy
     }
 
     /// Returns whether [`clean`](Self::clean) can ever do anything.

@@ -14,6 +14,11 @@ pub struct StoreConfig {
     /// Entries of 20 bytes in a file of a consume queue. Default 300,000 (`mappedFileSizeConsumeQueue` is the size in
     /// bytes). A store that exists keeps the size of its files.
     pub consume_queue_file_entries: usize,
+    /// Whether queues on disk get an extension (`enableConsumeQueueExt`): tags code and store time of each message in
+    /// `consumequeue_ext`, as brokers of 4.x with that setting keep them. Default false.
+    pub queue_extensions: bool,
+    /// Size of a file of an extension in bytes (`mappedFileSizeConsumeQueueExt`). Default 48 MiB, sparse.
+    pub queue_extension_file_size: usize,
     /// Largest body in bytes (`maxMessageSize`). Default 4 MiB. A whole record or batch may have 64 KiB more.
     pub max_message_size: usize,
     /// Most messages that one read returns (`maxTransferCountOnMessageInMemory`). Default 32.
@@ -64,6 +69,8 @@ impl StoreConfig {
         StoreConfig {
             commit_log_file_size: 1 << 30,
             consume_queue_file_entries: 300_000,
+            queue_extensions: false,
+            queue_extension_file_size: 48 << 20,
             index_slots: 5_000_000,
             index_entries: 20_000_000,
             max_message_size: 4 << 20,

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use crate::store::error::StoreError;
 use crate::store::file_sequence::FileSequence;
+use crate::store::queue_extension::QueueExtension;
 
 /// Size of an entry in bytes.
 pub(super) const ENTRY_SIZE: usize = 20;
@@ -58,18 +59,24 @@ pub(super) struct ConsumeQueue {
     min_offset: u64,
     /// Queue offset of the next message to be put; ahead of the entries by what is not dispatched yet.
     next_offset: u64,
+    extension: Option<Box<QueueExtension>>,
 }
 
 impl ConsumeQueue {
     /// A queue over `files`, whose first message is `min_offset`.
     pub(super) fn new(files: FileSequence, min_offset: u64) -> Self {
         let end = files.end() / ENTRY_SIZE as u64;
-        ConsumeQueue { files, min_offset: min_offset.min(end), next_offset: end }
+        ConsumeQueue { files, min_offset: min_offset.min(end), next_offset: end, extension: None }
     }
 
     /// Replaces the queue offset of the oldest message.
     pub(super) fn starting_at(self, min_offset: u64) -> Self {
         Self::new(self.files, min_offset)
+    }
+
+    /// Has further entries say more in an extension.
+    pub(super) fn with_extension(self, extension: QueueExtension) -> Self {
+        ConsumeQueue { extension: Some(Box::new(extension)), ..self }
     }
 
     /// Returns the queue offset of the oldest message.
@@ -102,7 +109,8 @@ impl ConsumeQueue {
         self.files.reserve(pending.saturating_add(count).saturating_mul(ENTRY_SIZE))
     }
 
-    /// Enters a message, unless the queue has its offset already, and returns whether it did.
+    /// Enters a message that was stored at `store_timestamp`, unless the queue has its offset already, and returns whether
+    /// it did.
     ///
     /// The first message of an empty queue may have any offset; later ones must follow each other.
     ///
@@ -110,7 +118,12 @@ impl ConsumeQueue {
     ///
     /// When a file cannot be extended or created, when messages before this one are missing, or when the queue has
     /// another message at the offset.
-    pub(super) fn append(&mut self, queue_offset: u64, entry: Entry) -> Result<bool, StoreError> {
+    pub(super) fn append(
+        &mut self,
+        queue_offset: u64,
+        mut entry: Entry,
+        store_timestamp: i64,
+    ) -> Result<bool, StoreError> {
         let expected = self.max_offset();
         if queue_offset < expected {
             let place = |entry: Entry| (entry.physical_offset, entry.size);
@@ -124,6 +137,13 @@ impl ConsumeQueue {
         }
         if queue_offset > expected {
             self.start_at(queue_offset)?;
+        }
+        if let Some(extension) = &mut self.extension {
+            match extension.append(entry.tags_code, store_timestamp) {
+                Ok(position) => entry.tags_code = position,
+                // The entry can do without.
+                Err(error) => tracing::warn!(%error, "an entry of a consume queue is not extended"),
+            }
         }
         self.push(entry)?;
         self.next_offset = self.next_offset.max(queue_offset + 1);
@@ -159,7 +179,12 @@ impl ConsumeQueue {
         let entries = (self.files.file_size() / ENTRY_SIZE) as u64;
         let first = self.files.start() / ENTRY_SIZE as u64;
         let gone = (self.min_offset - self.min_offset.min(first)) / entries;
-        self.files.remove_first(usize::try_from(gone).unwrap_or(usize::MAX))
+        let oldest = self.entry(self.min_offset);
+        let mut removed = self.files.remove_first(usize::try_from(gone).unwrap_or(usize::MAX));
+        if let (Some(extension), Some(oldest)) = (&mut self.extension, oldest) {
+            removed.extend(extension.clean(oldest.tags_code));
+        }
+        removed
     }
 
     /// Returns the queue offset of the first message from `from` on that is at the physical offset `log_start` or

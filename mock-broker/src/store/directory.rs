@@ -46,6 +46,10 @@ impl StoreDirectory {
         self.root.join("consumequeue")
     }
 
+    pub(super) fn queue_extensions(&self) -> PathBuf {
+        self.root.join("consumequeue_ext")
+    }
+
     pub(super) fn checkpoint(&self) -> PathBuf {
         self.root.join("checkpoint")
     }

@@ -131,7 +131,7 @@ fn enter(
     };
     let tags_code = tags_code(record, topic, levels);
     let entry = Entry { physical_offset, size: record.size() as u32, tags_code };
-    if queues.queue_or_new(topic, queue_id).append(queue_offset, entry)? {
+    if queues.queue_or_new(topic, queue_id).append(queue_offset, entry, record.store_timestamp())? {
         on_arrival(Arrival { topic, queue_id, queue_offset, tags_code, record });
     }
     Ok(())

@@ -82,6 +82,9 @@ pub enum PutError {
     },
     /// A message for a time, which are not taken (`WHEEL_TIMER_NOT_ENABLE`).
     TimerDisabled,
+    /// The machine is said to be busy with its page cache (`OS_PAGE_CACHE_BUSY`), see
+    /// [`set_page_cache_busy`](crate::store::Store::set_page_cache_busy).
+    Busy,
     /// No space is left for the log or a queue (`SERVICE_NOT_AVAILABLE`). Reads go on; the put may be tried again
     /// when there is space.
     NoSpace(StoreError),
@@ -124,6 +127,7 @@ impl fmt::Display for PutError {
                 write!(f, "the time for the message is none, or more than {max_delay_ms} ms ahead")
             }
             PutError::TimerDisabled => f.write_str("messages for a time are not taken: timerWheelEnable is false"),
+            PutError::Busy => f.write_str("the page cache is busy"),
             PutError::NoSpace(error) => write!(f, "no space is left to store the message: {error}"),
             PutError::Failed(error) => write!(f, "the message could not be stored: {error}"),
             PutError::NotContiguous { offset, expected } => {

@@ -1,10 +1,12 @@
 //! Reads messages of a queue.
 
 use bytes::Bytes;
+use rocketmq_wire::message::RecordView;
 
 use crate::store::Store;
 use crate::store::commit_log::CommitLog;
 use crate::store::consume_queue::{ConsumeQueue, ENTRY_SIZE};
+use crate::store::queue_extension;
 
 /// How a read went; the names are those of Apache's `GetMessageStatus`, which clients get as the answer's remark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -142,7 +144,8 @@ impl Store {
                 break;
             }
             outcome.next_begin_offset = queue_offset + 1;
-            if entry.is_blank() || !filter.matches_tags_code(entry.tags_code) {
+            let is_extended = queue_extension::is_position(entry.tags_code);
+            if entry.is_blank() || !(is_extended || filter.matches_tags_code(entry.tags_code)) {
                 continue;
             }
             let Some(record) = slicer.record(entry.physical_offset, size) else {
@@ -151,6 +154,13 @@ impl Store {
                 }
                 continue;
             };
+            if is_extended {
+                // The unit would say the same.
+                let tags_code = RecordView::parse(&record).map_or(0, |record| record.tags_code());
+                if !filter.matches_tags_code(tags_code) {
+                    continue;
+                }
+            }
             if filter.matches_record(&record) {
                 outcome.status = GetStatus::Found;
                 outcome.size += size;

@@ -53,6 +53,7 @@ mod platform;
 mod properties;
 mod put;
 mod query;
+mod queue_extension;
 mod queue_recovery;
 mod queues;
 mod recovery;
@@ -132,7 +133,7 @@ impl Store {
         let layout = Layout { directory: None, file_size: config.commit_log_file_size, reservation, registry: None };
         Store {
             log: CommitLog::new(FileSequence::new(layout, 0)),
-            queues: Queues::new(None, config.consume_queue_file_entries, None),
+            queues: Queues::new(None, config.consume_queue_file_entries, None, None),
             dispatch: Dispatch::from(0),
             schedule: Schedule::new(config.delay_levels.clone(), Vec::new()),
             timers: config.timers.map(Timers::in_memory),
@@ -172,7 +173,10 @@ impl Store {
         let found = recovery::open_log(log_layout, &directory.commit_log(), suspect_since)?;
         let log = CommitLog::new(found.files);
         let registry = Some(flusher.queue_registry());
-        let mut queues = Queues::new(Some(directory.consume_queues()), config.consume_queue_file_entries, registry);
+        let extensions =
+            config.queue_extensions.then(|| (directory.queue_extensions(), config.queue_extension_file_size));
+        let entries = config.consume_queue_file_entries;
+        let mut queues = Queues::new(Some(directory.consume_queues()), entries, extensions, registry);
         let kept = log.min_offset()..log.max_offset();
         let dispatched =
             queue_recovery::open_queues(&mut queues, &directory.consume_queues(), kept, directory.was_closed())?;
@@ -231,6 +235,11 @@ impl Store {
         if let Some(disk) = &self.disk {
             let path = disk.directory.consume_queues();
             std::fs::remove_dir_all(&path).map_err(StoreError::io("cannot remove the consume queues", &path))?;
+            let path = disk.directory.queue_extensions();
+            if path.exists() {
+                std::fs::remove_dir_all(&path)
+                    .map_err(StoreError::io("cannot remove the queues' extensions", &path))?;
+            }
         }
         self.dispatch = Dispatch::from(self.log.min_offset());
         self.dispatch(&mut |_| {})
@@ -310,8 +319,12 @@ impl Store {
         if let Some(disk) = &mut self.disk
             && queues::is_directory_name(topic)
         {
-            let (from, aside) = (disk.directory.consume_queues().join(topic), disk.directory.removed());
-            if from.exists() {
+            let aside = disk.directory.removed();
+            for from in [disk.directory.consume_queues(), disk.directory.queue_extensions()] {
+                let from = from.join(topic);
+                if !from.exists() {
+                    continue;
+                }
                 // Removed elsewhere: the topic may be back before that is done.
                 disk.removed += 1;
                 let to = aside.join(disk.removed.to_string());

@@ -7,6 +7,7 @@ use crate::store::consume_queue::{ConsumeQueue, ENTRY_SIZE};
 use crate::store::file_sequence::{FileSequence, Layout};
 use crate::store::flush::Registry;
 use crate::store::mapped_file::Reservation;
+use crate::store::queue_extension::QueueExtension;
 
 /// Every queue of every topic that has, or had, a message.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(super) struct Queues {
 struct Place {
     directory: Option<PathBuf>,
     file_entries: usize,
+    /// Where the extensions are, and the size of their files.
+    extensions: Option<(PathBuf, usize)>,
     registry: Option<Registry>,
 }
 
@@ -37,10 +40,30 @@ impl Place {
     }
 }
 
+impl Place {
+    /// Gives a queue its extension, if queues have one.
+    fn extended(&self, queue: ConsumeQueue, topic: &str, queue_id: i32) -> ConsumeQueue {
+        let Some((root, file_size)) = &self.extensions else { return queue };
+        let layout = Layout {
+            directory: Some(root.join(topic).join(queue_id.to_string())),
+            file_size: *file_size,
+            ..self.layout(topic, queue_id)
+        };
+        queue.with_extension(QueueExtension::new(layout))
+    }
+}
+
 impl Queues {
     /// No queues yet. With a `directory`, each will have its files in `<directory>/<topic>/<queue id>`.
-    pub(super) fn new(directory: Option<PathBuf>, file_entries: usize, registry: Option<Registry>) -> Self {
-        let place = Place { directory, file_entries, registry };
+    ///
+    /// `extensions` says where to keep an extension of each, and the size of its files.
+    pub(super) fn new(
+        directory: Option<PathBuf>,
+        file_entries: usize,
+        extensions: Option<(PathBuf, usize)>,
+        registry: Option<Registry>,
+    ) -> Self {
+        let place = Place { directory, file_entries, extensions, registry };
         Queues { by_name: HashMap::new(), topics: Vec::new(), place }
     }
 
@@ -58,14 +81,16 @@ impl Queues {
     pub(super) fn queue_or_new(&mut self, topic: &str, queue_id: i32) -> &mut ConsumeQueue {
         let index = self.index_or_new(topic);
         let place = &self.place;
-        self.topics[index]
-            .entry(queue_id)
-            .or_insert_with(|| ConsumeQueue::new(FileSequence::new(place.layout(topic, queue_id), 0), 0))
+        self.topics[index].entry(queue_id).or_insert_with(|| {
+            let queue = ConsumeQueue::new(FileSequence::new(place.layout(topic, queue_id), 0), 0);
+            place.extended(queue, topic, queue_id)
+        })
     }
 
     /// Adds a queue that exists on disk.
     pub(super) fn insert(&mut self, topic: &str, queue_id: i32, queue: ConsumeQueue) {
         let index = self.index_or_new(topic);
+        let queue = self.place.extended(queue, topic, queue_id);
         self.topics[index].insert(queue_id, queue);
     }
 

@@ -14,6 +14,7 @@ use crate::store::dispatch::Arrival;
 use crate::store::error::{PutError, StoreError};
 use crate::store::properties::replaced;
 use crate::store::put::PutMessage;
+use crate::store::queue_extension;
 use crate::store::queues::Queues;
 
 /// How long a delivery waits that failed for lack of space, in milliseconds.
@@ -175,7 +176,7 @@ impl Schedule {
     }
 
     /// Returns the message that is due first, if any waits.
-    fn first(&self, queues: &Queues, now: i64) -> Option<Waiting> {
+    fn first(&self, queues: &Queues, log: &CommitLog, now: i64) -> Option<Waiting> {
         let heads = queues.of_topic(SCHEDULE_TOPIC).filter_map(|(queue_id, queue)| {
             let level = queue_id + 1;
             // Levels may have been taken out of the configuration; their messages stay where they are.
@@ -186,7 +187,13 @@ impl Schedule {
             let entry = match self.heads[index].get() {
                 Some((at, entry)) if at == offset => entry,
                 _ => {
-                    let entry = queue.entry(offset)?;
+                    let mut entry = queue.entry(offset)?;
+                    if queue_extension::is_position(entry.tags_code) {
+                        // The time is in the extension; it follows from the record as well.
+                        let record = log.read(entry.physical_offset, entry.size as usize);
+                        let stored = record.and_then(|bytes| Some(RecordView::parse(bytes).ok()?.store_timestamp()));
+                        entry.tags_code = stored.map_or(now, |stored| self.levels.due(level, stored));
+                    }
                     #[cfg(test)]
                     self.looked_up.set(self.looked_up.get() + 1);
                     self.heads[index].set(Some((offset, entry)));
@@ -240,7 +247,7 @@ impl Store {
         self.dispatch(on_arrival)?;
         let mut count = 0;
         let next_due = loop {
-            let Some(waiting) = self.schedule.first(&self.queues, now) else { break None };
+            let Some(waiting) = self.schedule.first(&self.queues, &self.log, now) else { break None };
             if waiting.due > now {
                 break Some(waiting.due);
             }
@@ -249,7 +256,7 @@ impl Store {
                     count += usize::from(delivered);
                     self.schedule.done(&waiting);
                 }
-                Err(error @ (PutError::NoSpace(_) | PutError::Failed(_))) => {
+                Err(error @ (PutError::NoSpace(_) | PutError::Failed(_) | PutError::Busy)) => {
                     tracing::warn!(%error, "a delayed message cannot be delivered yet");
                     break Some(now + RETRY_AFTER_MS);
                 }
@@ -271,7 +278,7 @@ impl Store {
     /// Counts messages that were dispatched.
     pub fn next_delivery(&self, now: i64) -> Option<i64> {
         let timed = self.timers.as_ref().and_then(|timers| timers.next_due(&self.queues));
-        let delayed = self.schedule.first(&self.queues, now).map(|waiting| waiting.due);
+        let delayed = self.schedule.first(&self.queues, &self.log, now).map(|waiting| waiting.due);
         timed.into_iter().chain(delayed).min()
     }
 

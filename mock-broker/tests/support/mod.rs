@@ -37,6 +37,11 @@ impl Peer {
         self.send_raw(&command.to_bytes().expect("a command that can be written"));
     }
 
+    /// Sends a command; false if the connection is gone.
+    pub(crate) fn try_send(&mut self, command: &RemotingCommand) -> bool {
+        self.stream.write_all(&command.to_bytes().expect("a command that can be written")).is_ok()
+    }
+
     /// The next command, whatever it is.
     pub(crate) fn receive(&mut self) -> RemotingCommand {
         self.try_receive().expect("a command before the connection ends")

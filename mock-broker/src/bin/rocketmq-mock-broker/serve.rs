@@ -44,7 +44,14 @@ pub(crate) fn run(arguments: Serve) -> Result<(), Failure> {
         notify_ready();
         signals.any().await;
         // One that was stopped through its console is saved already.
-        broker.stop().await.map_err(failed)
+        tokio::select! {
+            stopped = broker.stop() => stopped.map_err(failed),
+            // Waits for nothing more. As after `kill -9`, the next start looks at what was not closed.
+            () = signals.any() => {
+                eprintln!("error: a second signal came before everything was saved");
+                std::process::exit(1)
+            }
+        }
     })
 }
 

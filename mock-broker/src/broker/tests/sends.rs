@@ -257,3 +257,66 @@ fn it_can_be_asked_how_many_messages_wait_for_their_time() {
     let mut old = Bench::new(Compatibility::V4_9);
     assert_eq!(old.ask(A, RequestCode::GET_TIMER_METRICS, &[], b"").code, 3);
 }
+
+#[test]
+fn a_busy_page_cache_refuses_what_puts() {
+    let mut bench = Bench::new(Compatibility::V5_3);
+    bench.send("orders", "DELAY\u{1}1\u{2}", b"delayed");
+    let half = bench.send("orders", "TRAN_MSG\u{1}true\u{2}PGROUP\u{1}p\u{2}", b"half");
+    bench.broker.set_page_cache_busy(true);
+    let refused = bench.send("orders", "", b"x");
+    let remark = "[REJECTREQUEST]system busy, start flow control for a while";
+    assert_eq!((refused.code, refused.remark.as_deref()), (2, Some(remark)));
+    let back = [("offset", "0"), ("group", "g"), ("delayLevel", "0"), ("originTopic", "orders"), ("originMsgId", "")];
+    assert_eq!(bench.ask(A, RequestCode::CONSUMER_SEND_MSG_BACK, &back, b"").code, 2);
+    let offset = u64::from_str_radix(&half.field("msgId").unwrap()[16..], 16).unwrap().to_string();
+    let end = [
+        ("producerGroup", "p"),
+        ("tranStateTableOffset", "0"),
+        ("commitLogOffset", offset.as_str()),
+        ("commitOrRollback", "8"),
+        ("fromTransactionCheck", "false"),
+        ("msgId", ""),
+        ("transactionId", ""),
+    ];
+    let refused = bench.ask(A, RequestCode::END_TRANSACTION, &end, b"");
+    assert_eq!((refused.code, refused.remark.as_deref()), (1, Some("OS page cache busy, please try another machine")));
+    bench.pass(Duration::from_secs(2));
+    assert!(bench.broker.messages("orders").is_empty(), "delayed messages wait");
+    bench.broker.set_page_cache_busy(false);
+    assert_eq!(bench.send("orders", "", b"x").code, 0);
+    assert_eq!(bench.ask(A, RequestCode::END_TRANSACTION, &end, b"").code, 0);
+    bench.pass(Duration::from_secs(2));
+    assert_eq!(bench.broker.messages("orders").len(), 3);
+}
+
+#[test]
+fn filters_and_counts_are_kept_in_apache_s_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || {
+        Bench::with(|settings| {
+            settings.store = Some(directory.path().to_owned());
+        })
+    };
+    let mut bench = open();
+    let sql = "a > 1 AND b = 'x'";
+    let mut subscription = rocketmq_wire::model::SubscriptionData { topic: "orders".to_owned(), ..Default::default() };
+    (subscription.sub_string, subscription.expression_type, subscription.sub_version) =
+        (sql.to_owned(), "SQL92".to_owned(), 5);
+    let dialect = bench.broker.compatibility.sql_dialect();
+    bench.broker.sql_filters.register("g", &[subscription], dialect, bench.now.message_ms);
+    bench.send("orders", "TIMER_DELAY_MS\u{1}60000\u{2}", b"later");
+    bench.pass(Duration::from_secs(11));
+    let now = bench.now;
+    bench.broker.close(now).unwrap();
+    let read = |name: &str| -> serde_json::Value {
+        let text = std::fs::read_to_string(directory.path().join("config").join(name)).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    let filter = read("consumerFilter.json")["filterDataByTopic"]["orders"]["groupFilterData"]["g"].clone();
+    assert_eq!((filter["expression"].as_str(), filter["clientVersion"].as_i64()), (Some(sql), Some(5)));
+    assert_eq!(filter["bloomFilterData"]["bitNum"], 112);
+    assert_eq!(read("timermetrics")["timingCount"]["orders"]["count"], 1);
+    let again = open();
+    assert_eq!(again.broker.sql_filters.find("g", "orders").unwrap().version, 5);
+}

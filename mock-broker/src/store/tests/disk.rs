@@ -302,3 +302,45 @@ fn a_deleted_topic_starts_anew() {
     drop(store);
     assert!(!directory.path().join("removed").exists());
 }
+
+#[test]
+fn extensions_of_queues_are_written_as_apache_s_and_read_from_records() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = StoreConfig { queue_extensions: true, queue_extension_file_size: 64, ..small() };
+    let mut store = Store::open(directory.path(), config.clone()).unwrap();
+    for index in 0..5_u8 {
+        let properties = format!("TAGS\u{1}{}\u{2}", if index % 2 == 0 { "a" } else { "b" });
+        put(&mut store, &PutMessage { properties: properties.as_bytes(), ..message("T", &[index]) });
+    }
+    put(&mut store, &PutMessage { properties: b"DELAY\x011\x02", ..message("Later", b"later") });
+    let file = fs::read(directory.path().join("consumequeue_ext/T/0/00000000000000000000")).unwrap();
+    let unit = [&20_u16.to_be_bytes()[..], &97_i64.to_be_bytes(), &NOW.to_be_bytes(), &[0, 0]].concat();
+    assert_eq!((file.len(), &file[..20]), (64, &unit[..]));
+    // A unit and the mark of the end did not fit any more.
+    assert_eq!(file[60..], [0xFF, 0xFF, 0, 0]);
+    let queue = fs::read(directory.path().join("consumequeue/T/0/00000000000000000000")).unwrap();
+    assert_eq!(queue[12..20], i64::MIN.to_be_bytes());
+    assert_eq!(queue[72..80], (i64::MIN + 64).to_be_bytes());
+    let wanted = |store: &Store| {
+        let found = store.get("T", 0, 0, 32, usize::MAX, &|tags_code| tags_code == 97);
+        found.messages.len()
+    };
+    assert_eq!(wanted(&store), 3);
+    store.close(NOW).unwrap();
+
+    // With and without extensions what is there is understood, and what comes follows it.
+    let mut store = Store::open(directory.path(), small()).unwrap();
+    assert_eq!(wanted(&store), 3);
+    put(&mut store, &PutMessage { properties: b"TAGS\x01a\x02", ..message("T", b"plain") });
+    assert_eq!(store.next_delivery(NOW), Some(NOW + 1000));
+    store.close(NOW).unwrap();
+    let mut store = Store::open(directory.path(), config).unwrap();
+    put(&mut store, &PutMessage { properties: b"TAGS\x01a\x02", ..message("T", b"extended") });
+    assert_eq!(wanted(&store), 5);
+    let file = fs::read(directory.path().join("consumequeue_ext/T/0/00000000000000000064")).unwrap();
+    assert_eq!(file[..44].chunks(20).map(|unit| unit[1]).collect::<Vec<_>>(), [20; 3]);
+    assert_eq!(store.deliver_scheduled(NOW + 1000, &mut |_| {}).unwrap().count, 1);
+    assert_eq!(bodies(&store, "Later"), [b"later"]);
+    store.delete_topic("T").unwrap();
+    assert!(!directory.path().join("consumequeue_ext/T").exists());
+}

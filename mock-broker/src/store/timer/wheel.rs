@@ -361,7 +361,7 @@ impl Store {
             {
                 match self.bring(now, &record, entry.entered_ms, entry.rolls()) {
                     Ok(()) => *put += 1,
-                    Err(error @ (PutError::NoSpace(_) | PutError::Failed(_))) => return Err(error),
+                    Err(error @ (PutError::NoSpace(_) | PutError::Failed(_) | PutError::Busy)) => return Err(error),
                     // It will not fit later either.
                     Err(error) => tracing::error!(%error, "a timed message cannot be delivered; dropped"),
                 }
