@@ -26,7 +26,9 @@ const SIZES: [(&str, &str); 6] = [
     ("maxIndexNum", "100"),
 ];
 const DELAYS: (&str, &str) = ("messageDelayLevel", "1s 8s 2h");
-const CHECKS: [(&str, &str); 2] = [("transactionTimeOut", "2000"), ("transactionCheckInterval", "2000")];
+/// Half messages wait long for a producer here; they must not be given up meanwhile.
+const CHECKS: [(&str, &str); 3] =
+    [("transactionTimeOut", "2000"), ("transactionCheckInterval", "2000"), ("transactionCheckMax", "1000")];
 const TOPICS: [&str; 2] = ["FilesA", "FilesB"];
 /// Where delayed messages go, which arrive while the others are compared.
 const LATER: &str = "FilesLater";
@@ -166,7 +168,7 @@ fn mock(directory: &Path, version: &str) -> MockProcess {
 
 fn apache(directory: &Path, version: &str) -> ApacheCluster {
     let mut options = ApacheOptions { store: Some(directory.join("store")), ..ApacheOptions::default() };
-    for (key, value) in SIZES.into_iter().chain([DELAYS]) {
+    for (key, value) in SIZES.into_iter().chain([DELAYS]).chain(CHECKS) {
         options = options.set(key, value);
     }
     ApacheCluster::start(version, options)
