@@ -64,7 +64,7 @@ pub(super) fn open_log(
     let mut last = suspect;
     let mut written = 0;
     for (index, &base) in listing.bases.iter().enumerate().skip(suspect) {
-        let found = end_of_records(&file_path(directory, base), base)?;
+        let found = end_of_records(&file_path(directory, base), base, was_closed)?;
         (last, written) = (index, found.written);
         if !found.is_full {
             break;
@@ -104,11 +104,11 @@ struct EndOfRecords {
 /// by another.
 ///
 /// Reads, not maps: on a full disk a hole in the file cannot be mapped in.
-fn end_of_records(path: &Path, base: u64) -> Result<EndOfRecords, StoreError> {
+fn end_of_records(path: &Path, base: u64, was_closed: bool) -> Result<EndOfRecords, StoreError> {
     let read = || {
         let mut file = File::open(path)?;
         let size = file.metadata()?.len() as usize;
-        let mut check = Check { base, size, end: EndOfRecords { written: 0, is_full: false } };
+        let mut check = Check { base, size, was_closed, end: EndOfRecords { written: 0, is_full: false } };
         if size <= READ_AT_ONCE {
             walk(&mut file, size, &mut |piece| check.take(piece).then(Vec::new))?;
             return Ok(check.end);
@@ -178,6 +178,7 @@ struct Check {
     /// Physical offset of the file.
     base: u64,
     size: usize,
+    was_closed: bool,
     /// Where the good entries end so far.
     end: EndOfRecords,
 }
@@ -195,7 +196,8 @@ impl Check {
                 }
                 Ok(LogEntry::Record(found))
                     if u64::try_from(found.physical_offset()) == Ok(self.base + at as u64)
-                        && found.verify_crc().is_ok() =>
+                        && found.verify_crc().is_ok()
+                        && (self.was_closed || is_whole(&found)) =>
                 {
                     self.end.written += found.size();
                     rest = &rest[found.size()..];
@@ -205,6 +207,14 @@ impl Check {
         }
         true
     }
+}
+
+/// Returns whether topic and properties, which no checksum covers, look like they were written to disk: a page that was not
+/// reads as zeros.
+fn is_whole(record: &RecordView<'_>) -> bool {
+    let properties = record.properties().as_bytes();
+    let ends = [properties.first(), properties.last()];
+    !record.topic().contains('\0') && !ends.into_iter().flatten().any(|&byte| byte == 0)
 }
 
 /// Removes the files after `last`; if that one is torn, everything after its first `written` bytes is cleared.

@@ -7,6 +7,7 @@ mod many_delayed;
 mod memory;
 mod model;
 mod no_space;
+mod power_loss;
 mod schedule;
 mod timer;
 mod torn;
