@@ -40,7 +40,22 @@ pub fn send(broker: &str, topic: &str, queue: u32, properties: &str, body: &[u8]
 ///
 /// When it does not answer.
 pub fn try_send(broker: &str, topic: &str, queue: u32, properties: &str, body: &[u8]) -> Answer {
-    let queue = queue.to_string();
+    try_send_born(broker, (topic, queue), properties, body, 1_700_000_000_000)
+}
+
+/// As [`try_send`], for brokers that look at when the message was made, in milliseconds since 1970.
+///
+/// # Panics
+///
+/// When it does not answer.
+pub fn try_send_born(
+    broker: &str,
+    (topic, queue): (&str, u32),
+    properties: &str,
+    body: &[u8],
+    born_ms: u128,
+) -> Answer {
+    let (queue, born) = (queue.to_string(), born_ms.to_string());
     let fields = [
         ("a", "stored-producer"),
         ("b", topic),
@@ -48,7 +63,7 @@ pub fn try_send(broker: &str, topic: &str, queue: u32, properties: &str, body: &
         ("d", "4"),
         ("e", &queue),
         ("f", "0"),
-        ("g", "1700000000000"),
+        ("g", &born),
         ("h", "0"),
         ("i", properties),
         ("j", "0"),

@@ -73,7 +73,11 @@ impl Site {
             "TRAN_MSG\u{1}true\u{2}PGROUP\u{1}{PRODUCERS}\u{2}UNIQ_KEY\u{1}{id}\u{2}KEYS\u{1}half{index}\u{2}\
              index\u{1}{index}\u{2}WAIT\u{1}true\u{2}"
         );
-        stored::send(&self.broker, HALVES, 0, &properties, format!("half {index}").as_bytes());
+        // One that was made days ago would be passed over.
+        let born_ms = SystemTime::now().duration_since(UNIX_EPOCH).expect("later").as_millis();
+        let body = format!("half {index}");
+        let answer = stored::try_send_born(&self.broker, (HALVES, 0), &properties, body.as_bytes(), born_ms);
+        assert_eq!(answer.code, 0, "{:?}", answer.remark);
     }
 
     /// A producer of the group comes, is asked about what was left, and commits it; it is delivered then.
