@@ -5,8 +5,10 @@
 mod running;
 mod support;
 
+use std::io::Read;
+
 use rocketmq_wire::RequestCode;
-use running::{Running, fails};
+use running::{Running, command, fails};
 use support::{Peer, send_fields};
 
 #[test]

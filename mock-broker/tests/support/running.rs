@@ -22,7 +22,7 @@ pub(crate) fn fails(arguments: &[&str]) -> Output {
 
 /// A running broker, ended with the test.
 pub(crate) struct Running {
-    child: Child,
+    pub(crate) child: Child,
     pub(crate) name_server: String,
     pub(crate) broker: String,
     pub(crate) ready: String,
