@@ -6,9 +6,9 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tracing::{Instrument, field};
+use tracing::{Instrument, Span, field};
 
 use crate::cluster::Cluster;
 use crate::consumer::MessageView;
@@ -22,9 +22,11 @@ pub const TRACE_PARENT: &str = "traceparent";
 
 /// What a client tells of its work. To be given to [`ClientBuilder::telemetry`](crate::ClientBuilder::telemetry).
 ///
-/// With it each send is a `tracing` span `send` and each run of a handler a span `process`, with the fields of
-/// OpenTelemetry's conventions (`messaging.destination.name`, `messaging.message.id`, `error.type` and so on). Messages
-/// carry the trace that they belong to in their property `traceparent`: what [`Propagation`] says, or a trace of their own.
+/// With it each send (a batch and a one-way send too) is a `tracing` span `send`, each run of a handler a span `process`,
+/// each delivery of a stream a span `process` that ends when it is decided, and each poll or pull a span `poll`, with the
+/// fields of OpenTelemetry's conventions (`messaging.destination.name`, `messaging.message.id`, `error.type` and so on).
+/// Messages carry the trace that they belong to in their property `traceparent`: what [`Propagation`] says, or a trace of
+/// their own.
 #[derive(Clone, Default)]
 pub struct Telemetry {
     propagation: Option<Arc<dyn Propagation>>,
@@ -75,8 +77,8 @@ pub trait Propagation: Send + Sync {
 /// | instrument | name | unit | attributes |
 /// |---|---|---|---|
 /// | counter | `messaging.client.sent.messages` | messages | destination, and `error.type` for those that failed |
-/// | histogram | `messaging.client.operation.duration` | seconds | destination, and `error.type` |
-/// | counter | `messaging.client.consumed.messages` | messages | destination, consumer group |
+/// | histogram | `messaging.client.operation.duration` | seconds | operation (`send`, `poll`), destination, and `error.type` |
+/// | counter | `messaging.client.consumed.messages` | messages | destination, consumer group, operation (`process`, `poll`) |
 /// | histogram | `messaging.process.duration` | seconds | destination, consumer group, and `error.type` |
 /// | gauge | `rocketmq.client.connections` | open connections | |
 #[cfg(feature = "metrics")]
@@ -132,19 +134,57 @@ impl fmt::Display for TraceParent {
     }
 }
 
+/// What a send of any kind ends with.
+pub(crate) trait Receipts {
+    /// The receipt of the first message, if there is one.
+    fn first(&self) -> Option<&SendReceipt>;
+}
+
+impl Receipts for SendReceipt {
+    fn first(&self) -> Option<&SendReceipt> {
+        Some(self)
+    }
+}
+
+impl Receipts for Vec<SendReceipt> {
+    fn first(&self) -> Option<&SendReceipt> {
+        self.as_slice().first()
+    }
+}
+
+/// One-way sends have none.
+impl Receipts for () {
+    fn first(&self) -> Option<&SendReceipt> {
+        None
+    }
+}
+
+/// Messages at work, from when they are handed out to when they are decided.
+pub(crate) struct Processing {
+    span: Span,
+    began: Instant,
+    topic: String,
+    count: usize,
+}
+
 impl Telemetry {
-    /// Sends a message inside a span, with its trace in a property.
-    pub(crate) async fn send<F>(
+    /// Sends messages of one topic inside a span, each with its trace in a property; whatever comes of it is told.
+    pub(crate) async fn send<M, T, F>(
         &self,
         cluster: &Cluster,
         group: &str,
-        mut message: Message,
-        send: impl FnOnce(Message) -> F,
-    ) -> Result<SendReceipt>
+        mut messages: M,
+        send: impl FnOnce(M) -> F,
+    ) -> Result<T>
     where
-        F: Future<Output = Result<SendReceipt>>,
+        M: AsMut<[Message]>,
+        T: Receipts,
+        F: Future<Output = Result<T>>,
     {
-        let topic = Arc::clone(message.shared_topic());
+        let Some(first) = messages.as_mut().first() else { return send(messages).await };
+        let topic = Arc::clone(first.shared_topic());
+        let (tag, keys) = (first.value("TAGS").map(str::to_owned), first.value("KEYS").map(str::to_owned));
+        let count = messages.as_mut().len();
         let span = tracing::info_span!(
             "send",
             otel.name = format_args!("send {topic}"),
@@ -155,48 +195,52 @@ impl Telemetry {
             messaging.destination.name = &*topic,
             messaging.client.id = &**cluster.client_id(),
             messaging.rocketmq.producer_group = group,
-            messaging.rocketmq.message.tag = message.value("TAGS"),
-            messaging.rocketmq.message.keys = message.value("KEYS"),
-            messaging.message.body.size = message.body().len(),
+            messaging.rocketmq.message.tag = tag,
+            messaging.rocketmq.message.keys = keys,
+            messaging.message.body.size = messages.as_mut().iter().map(|message| message.body().len()).sum::<usize>(),
+            messaging.batch.message_count = (count > 1).then_some(count),
             messaging.message.id = field::Empty,
             messaging.destination.partition.id = field::Empty,
             trace_id = field::Empty,
             error.r#type = field::Empty,
         );
-        message = span.in_scope(|| self.inject(cluster.env(), message));
-        if let Some(parent) = message.value(TRACE_PARENT).and_then(TraceParent::parse) {
+        span.in_scope(|| messages.as_mut().iter_mut().for_each(|message| self.inject(cluster.env(), message)));
+        let parent = messages.as_mut().first().and_then(|message| message.value(TRACE_PARENT));
+        if let Some(parent) = parent.and_then(TraceParent::parse) {
             span.record("trace_id", format_args!("{:032x}", parent.trace_id));
         }
         let began = cluster.env().now();
-        let sent = send(message).instrument(span.clone()).await;
+        let sent = send(messages).instrument(span.clone()).await;
         match &sent {
-            Ok(receipt) => {
-                span.record("messaging.message.id", receipt.message_id());
-                span.record("messaging.destination.partition.id", field::display(receipt.queue().id()));
+            Ok(receipts) => {
+                if let Some(receipt) = receipts.first() {
+                    span.record("messaging.message.id", receipt.message_id());
+                    span.record("messaging.destination.partition.id", field::display(receipt.queue().id()));
+                }
             }
             Err(error) => {
                 span.record("error.type", error_type(error));
             }
         }
-        self.measure_send(&topic, cluster.env().now().saturating_duration_since(began), sent.as_ref().err());
+        let took = cluster.env().now().saturating_duration_since(began);
+        self.measure_send(&topic, count, took, sent.as_ref().err());
         sent
     }
 
-    fn inject(&self, env: &Env, mut message: Message) -> Message {
+    fn inject(&self, env: &Env, message: &mut Message) {
         // A message that belongs to a trace already stays in it.
         if message.value(TRACE_PARENT).is_some() {
-            return message;
+            return;
         }
+        let mut properties = Vec::new();
         match &self.propagation {
-            None => message.property(TRACE_PARENT, TraceParent::random(env).to_string()),
+            None => properties.push((TRACE_PARENT.to_owned(), TraceParent::random(env).to_string())),
             Some(propagation) => {
-                let mut properties = Vec::new();
                 propagation.inject(&mut |name, value| properties.push((name.to_owned(), value.to_owned())));
-                for (name, value) in properties {
-                    message = message.property(name, value);
-                }
-                message
             }
+        }
+        for (name, value) in properties {
+            *message = message.clone().property(name, value);
         }
     }
 
@@ -209,7 +253,20 @@ impl Telemetry {
         handler: impl Future<Output = T>,
         succeeded: impl FnOnce(&T) -> bool,
     ) -> T {
-        let Some(first) = messages.first() else { return handler.await };
+        let Some(processing) = self.begin_processing(cluster, group, messages) else { return handler.await };
+        let result = handler.instrument(processing.span.clone()).await;
+        self.end_processing(cluster, group, processing, succeeded(&result));
+        result
+    }
+
+    /// Begins the span of messages that are handed out; none without a message.
+    pub(crate) fn begin_processing(
+        &self,
+        cluster: &Cluster,
+        group: &str,
+        messages: &[MessageView],
+    ) -> Option<Processing> {
+        let first = messages.first()?;
         let (topic, count) = (first.topic().to_owned(), messages.len());
         let parent = first.property(TRACE_PARENT).and_then(TraceParent::parse);
         let span = tracing::info_span!(
@@ -234,19 +291,64 @@ impl Telemetry {
         if let Some(propagation) = &self.propagation {
             span.in_scope(|| propagation.extract(&|name| first.property(name).map(str::to_owned)));
         }
-        let began = cluster.env().now();
-        let result = handler.instrument(span.clone()).await;
-        let succeeded = succeeded(&result);
+        Some(Processing { span, began: cluster.env().now(), topic, count })
+    }
+
+    /// Ends the span of messages that are decided.
+    pub(crate) fn end_processing(&self, cluster: &Cluster, group: &str, processing: Processing, succeeded: bool) {
+        let Processing { span, began, topic, count } = processing;
         if !succeeded {
             span.record("error.type", "handler");
         }
         let took = cluster.env().now().saturating_duration_since(began);
         self.measure_process(&topic, group, count, took, succeeded);
-        result
+    }
+
+    /// Receives messages inside a span; `messages` finds them in what was received.
+    pub(crate) async fn poll<T>(
+        &self,
+        cluster: &Cluster,
+        group: &str,
+        receive: impl Future<Output = Result<T>>,
+        messages: impl FnOnce(&T) -> &[MessageView],
+    ) -> Result<T> {
+        let span = tracing::info_span!(
+            "poll",
+            otel.name = "poll",
+            otel.kind = "client",
+            messaging.system = "rocketmq",
+            messaging.operation.name = "poll",
+            messaging.operation.r#type = "receive",
+            messaging.destination.name = field::Empty,
+            messaging.consumer.group.name = group,
+            messaging.client.id = &**cluster.client_id(),
+            messaging.batch.message_count = field::Empty,
+            error.r#type = field::Empty,
+        );
+        let began = cluster.env().now();
+        let received = receive.instrument(span.clone()).await;
+        let (mut topic, mut count) = (None, 0);
+        match &received {
+            Ok(received) => {
+                let messages = messages(received);
+                topic = messages.first().map(MessageView::topic);
+                count = messages.len();
+                span.record("messaging.batch.message_count", count);
+                if let Some(topic) = topic {
+                    span.record("messaging.destination.name", topic);
+                }
+            }
+            Err(error) => {
+                span.record("error.type", error_type(error));
+            }
+        }
+        let took = cluster.env().now().saturating_duration_since(began);
+        self.measure_poll(topic, group, count, took, received.as_ref().err());
+        received
     }
 
     #[cfg(feature = "metrics")]
-    fn measure_send(&self, topic: &str, took: Duration, error: Option<&Error>) {
+    fn measure_send(&self, topic: &str, count: usize, took: Duration, error: Option<&Error>) {
         let Some(metrics) = &self.metrics else { return };
         let mut attributes = vec![
             ("messaging.system", "rocketmq"),
@@ -254,12 +356,12 @@ impl Telemetry {
             ("messaging.destination.name", topic),
         ];
         attributes.extend(error.map(|error| ("error.type", error_type(error))));
-        metrics.add("messaging.client.sent.messages", 1, &attributes);
+        metrics.add("messaging.client.sent.messages", count as u64, &attributes);
         metrics.record("messaging.client.operation.duration", took.as_secs_f64(), &attributes);
     }
 
     #[cfg(not(feature = "metrics"))]
-    fn measure_send(&self, _topic: &str, _took: Duration, _error: Option<&Error>) {}
+    fn measure_send(&self, _topic: &str, _count: usize, _took: Duration, _error: Option<&Error>) {}
 
     #[cfg(feature = "metrics")]
     fn measure_process(&self, topic: &str, group: &str, count: usize, took: Duration, succeeded: bool) {
@@ -277,6 +379,26 @@ impl Telemetry {
 
     #[cfg(not(feature = "metrics"))]
     fn measure_process(&self, _topic: &str, _group: &str, _count: usize, _took: Duration, _succeeded: bool) {}
+
+    #[cfg(feature = "metrics")]
+    fn measure_poll(&self, topic: Option<&str>, group: &str, count: usize, took: Duration, error: Option<&Error>) {
+        let Some(metrics) = &self.metrics else { return };
+        let mut attributes = vec![
+            ("messaging.system", "rocketmq"),
+            ("messaging.operation.name", "poll"),
+            ("messaging.consumer.group.name", group),
+        ];
+        attributes.extend(topic.map(|topic| ("messaging.destination.name", topic)));
+        if count > 0 {
+            metrics.add("messaging.client.consumed.messages", count as u64, &attributes);
+        }
+        attributes.extend(error.map(|error| ("error.type", error_type(error))));
+        metrics.record("messaging.client.operation.duration", took.as_secs_f64(), &attributes);
+    }
+
+    #[cfg(not(feature = "metrics"))]
+    fn measure_poll(&self, _topic: Option<&str>, _group: &str, _count: usize, _took: Duration, _error: Option<&Error>) {
+    }
 
     /// Keeps the gauge of open connections, until dropped. `None` without a sink.
     #[cfg(feature = "metrics")]

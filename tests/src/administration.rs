@@ -11,29 +11,17 @@ use rocketmq_native::{
 };
 use tokio::{sync::mpsc, time};
 
-use crate::{foreign::Driver, server::Server};
+use crate::{
+    foreign::Driver,
+    scene::{LIMIT, connect, eventually},
+    server::Server,
+};
 
 /// Messages that the scenarios send.
 const COUNT: u64 = 10;
 
-/// How long brokers may take to catch up with what they were told.
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// Asks again and again until there is an answer.
-pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut ask: impl FnMut() -> F) -> T {
-    let asking = async {
-        loop {
-            if let Some(answer) = ask().await {
-                return answer;
-            }
-            time::sleep(Duration::from_millis(100)).await;
-        }
-    };
-    time::timeout(LIMIT, asking).await.unwrap_or_else(|_| panic!("{what}: not within {LIMIT:?}"))
-}
-
 async fn send_numbered(client: &Client, topic: &str) -> Vec<SendReceipt> {
-    let producer = client.producer("administration").start().await.expect("a producer");
+    let producer = client.producer("administration").send_timeout(LIMIT).start().await.expect("a producer");
     let mut receipts = Vec::new();
     for number in 0..COUNT {
         let message = Message::new(topic, format!("body {number}")).tag("made").key(format!("key-{number}"));
@@ -52,7 +40,7 @@ pub fn run(scenario: impl Future<Output = ()>) {
 /// Our administrator's whole day on a broker.
 pub async fn our_admin(server: &Server) {
     let _shared = server.share().await;
-    let client = Client::builder(server.name_server()).connect().await.expect("a name server");
+    let client = connect(server).await;
     let admin = client.admin().timeout(Duration::from_secs(30));
     let (topic, group) = (server.name("administered"), server.name("administered-group"));
     topics_and_groups(&admin, &topic, &group).await;
@@ -188,7 +176,7 @@ async fn brokers(admin: &Admin, server: &Server) {
 /// `mqadmin`'s whole day on a broker: every command prints what it should. Those of 4.9 do not take a topic beside an id.
 pub async fn mqadmin(server: &Server, tools: &Driver, id_needs_topic: bool) {
     let _shared = server.share().await;
-    let client = Client::builder(server.name_server()).connect().await.expect("a name server");
+    let client = connect(server).await;
     let (topic, group) = (server.name("by-mqadmin"), server.name("by-mqadmin-group"));
     let run = |line: String| async move {
         let output = tools.mqadmin(server.name_server(), &line).await;

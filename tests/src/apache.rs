@@ -46,6 +46,8 @@ const BROKER_PROPERTIES: &[(&str, &str)] = &[
     ("transactionTimeOut", "2000"),
     ("transactionCheckInterval", "2000"),
     ("transactionOpBatchInterval", "300"),
+    // After so many questions a half message is given up: with the usual 15, half a minute after the first.
+    ("transactionCheckMax", "1000"),
     ("messageDelayLevel", DELAY_LEVELS),
     ("recallMessageEnable", "true"),
     ("traceTopicEnable", "true"),

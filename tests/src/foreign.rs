@@ -119,9 +119,17 @@ impl Driver {
         job
     }
 
+    /// Starts a transaction producer (Java only), which begins with half messages and answers checks until it is stopped.
+    pub async fn transact(&self, arguments: &Arguments) -> Job<'_> {
+        let mut job = self.command("transact", arguments);
+        job.next("started").await;
+        job
+    }
+
     /// Asks questions by messages and returns the bodies of the replies.
     pub async fn request(&self, arguments: &Arguments) -> Vec<String> {
         let mut job = self.command("request", arguments);
+        job.limit = Duration::from_secs(150);
         job.next("started").await;
         let mut replies = Vec::new();
         loop {
@@ -286,7 +294,12 @@ impl Job<'_> {
         messages
     }
 
-    /// Stops a `consume` and returns what was delivered but not asked for.
+    /// The body of the next message that a `transact` is asked about.
+    pub async fn checked(&mut self) -> String {
+        text(&self.next("checked").await, "body")
+    }
+
+    /// Stops a `consume` or `transact` and returns what was delivered but not asked for.
     pub async fn stop(mut self) -> Vec<Received> {
         self.driver.write(&format!("{} stop", self.id));
         let mut rest = Vec::new();
@@ -294,7 +307,7 @@ impl Job<'_> {
             let event = self.any("stopped").await;
             match event["event"].as_str() {
                 Some("message") => rest.push(received(&event)),
-                Some("done") => {}
+                Some("done" | "checked") => {}
                 Some("stopped") => return rest,
                 _ => panic!("{event}"),
             }

@@ -11,6 +11,7 @@ pub mod certificates;
 pub mod consuming;
 pub mod foreign;
 pub mod mock_process;
+pub mod network;
 pub mod ours;
 pub mod party;
 pub mod pipelines;
@@ -20,7 +21,9 @@ pub mod proxy;
 pub mod pulling;
 pub mod raw;
 pub mod scenario;
+pub mod scene;
 pub mod server;
+pub mod socks;
 pub mod stored;
 
 /// The code blocks of the readme, compiled and run.

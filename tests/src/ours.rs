@@ -13,7 +13,10 @@ use rocketmq_native::{
 };
 use tokio::{sync::mpsc, task::JoinSet, time};
 
-use crate::party::{Outcome, Outgoing, Received, Sent, Subscription, sha1_hex};
+use crate::{
+    party::{Outcome, Outgoing, Received, Sent, Subscription, sha1_hex},
+    server::Server,
+};
 
 /// A client with one producer.
 #[derive(Debug)]
@@ -24,8 +27,8 @@ pub struct OurSender {
 
 impl OurSender {
     /// Connects and starts the producer.
-    pub async fn start(name_server: &str, header_type: HeaderType) -> Self {
-        let client = connect(name_server, header_type).await;
+    pub async fn start(server: &Server, header_type: HeaderType) -> Self {
+        let client = connect(server, header_type).await;
         // Servers that share two cores with the rest of the tests may be silent for seconds.
         let builder = client.producer("interop-producer").send_timeout(Duration::from_secs(30));
         let producer = builder.start().await.expect("the producer starts");
@@ -77,8 +80,8 @@ pub struct OurConsumption {
 
 impl OurConsumption {
     /// Connects and starts the consumer.
-    pub async fn start(name_server: &str, header_type: HeaderType, subscription: &Subscription) -> Self {
-        let client = connect(name_server, header_type).await;
+    pub async fn start(server: &Server, header_type: HeaderType, subscription: &Subscription) -> Self {
+        let client = connect(server, header_type).await;
         let (deliver, deliveries) = mpsc::unbounded_channel();
         let fail_first = subscription.fail_first;
         let consumer = client
@@ -148,8 +151,13 @@ fn received(message: &MessageView, fail_first: u32) -> Received {
     }
 }
 
-async fn connect(name_server: &str, header_type: HeaderType) -> Client {
-    Client::builder(name_server).header_type(header_type).connect().await.expect("the client connects")
+async fn connect(server: &Server, header_type: HeaderType) -> Client {
+    Client::builder(server.name_server())
+        .namespace(server.namespace())
+        .header_type(header_type)
+        .connect()
+        .await
+        .expect("the client connects")
 }
 
 fn message(outgoing: &Outgoing, index: usize) -> Message {

@@ -242,8 +242,8 @@ impl Party {
     /// Starts a producer.
     pub async fn sender(self, server: &Server) -> Sender {
         match self {
-            Self::Ours(header_type) => Sender::Ours(OurSender::start(server.name_server(), header_type).await),
-            Self::Foreign(driver) => Sender::Foreign { driver, name_server: server.name_server().to_owned() },
+            Self::Ours(header_type) => Sender::Ours(OurSender::start(server, header_type).await),
+            Self::Foreign(driver) => Sender::Foreign { driver, arguments: arguments(server) },
         }
     }
 
@@ -251,7 +251,7 @@ impl Party {
     pub async fn consume(self, server: &Server, subscription: &Subscription) -> Consumption {
         match self {
             Self::Ours(header_type) => {
-                Consumption::Ours(OurConsumption::start(server.name_server(), header_type, subscription).await)
+                Consumption::Ours(OurConsumption::start(server, header_type, subscription).await)
             }
             Self::Foreign(driver) => {
                 // The Go client looks for a new retry topic only every 30 s.
@@ -272,7 +272,7 @@ pub enum Sender {
         /// In which driver.
         driver: &'static Driver,
         /// Where to.
-        name_server: String,
+        arguments: Arguments,
     },
 }
 
@@ -281,8 +281,8 @@ impl Sender {
     pub async fn send(&self, outgoing: &Outgoing) -> Outcome {
         match self {
             Self::Ours(sender) => sender.send(outgoing).await,
-            Self::Foreign { driver, name_server } => {
-                driver.produce(&produce_arguments(name_server, outgoing)).outcome().await
+            Self::Foreign { driver, arguments } => {
+                driver.produce(&produce_arguments(arguments, outgoing)).outcome().await
             }
         }
     }
@@ -327,10 +327,19 @@ impl Consumption {
     }
 }
 
-fn produce_arguments(name_server: &str, outgoing: &Outgoing) -> Arguments {
+/// What a foreign client needs to find a server.
+pub(crate) fn arguments(server: &Server) -> Arguments {
+    let arguments = Arguments::new().set("name_server", server.name_server());
+    match server.namespace() {
+        "" => arguments,
+        namespace => arguments.set("namespace", namespace),
+    }
+}
+
+fn produce_arguments(arguments: &Arguments, outgoing: &Outgoing) -> Arguments {
     let (kind, size) = outgoing.body.kind_and_size();
-    let mut arguments = Arguments::new()
-        .set("name_server", name_server)
+    let mut arguments = arguments
+        .clone()
         .set("topic", &outgoing.topic)
         .set("count", outgoing.count)
         .set("in_flight", outgoing.in_flight)
@@ -347,8 +356,7 @@ fn produce_arguments(name_server: &str, outgoing: &Outgoing) -> Arguments {
 }
 
 fn consume_arguments(server: &Server, subscription: &Subscription) -> Arguments {
-    Arguments::new()
-        .set("name_server", server.name_server())
+    arguments(server)
         .set("group", &subscription.group)
         .set("topic", &subscription.topic)
         .set("expression", &subscription.expression)

@@ -24,6 +24,7 @@ pub struct Proxy {
     address: SocketAddr,
     inserted: broadcast::Sender<Arc<[u8]>>,
     connections: watch::Sender<usize>,
+    cut: watch::Sender<bool>,
     accepting: JoinHandle<()>,
 }
 
@@ -41,19 +42,23 @@ impl Proxy {
         let address = listener.local_addr().expect("it listens");
         let (inserted, _) = broadcast::channel(16);
         let connections = watch::Sender::new(0);
+        let cut = watch::Sender::new(false);
         let accepting = tokio::spawn({
-            let (inserted, connections) = (inserted.clone(), connections.clone());
+            let (inserted, connections, cut) = (inserted.clone(), connections.clone(), cut.clone());
             async move {
                 while let Ok((client, _)) = listener.accept().await {
                     connections.send_modify(|count| *count += 1);
-                    // A server that refuses: so does the proxy, by closing.
-                    if let Ok(server) = TcpStream::connect(target).await {
-                        tokio::spawn(serve(client, server, texts.clone(), inserted.subscribe()));
-                    }
+                    let (texts, inserted, cut) = (texts.clone(), inserted.subscribe(), cut.subscribe());
+                    tokio::spawn(async move {
+                        // A server that refuses: so does the proxy, by closing.
+                        if let Ok(server) = TcpStream::connect(target).await {
+                            serve(client, server, texts, inserted, cut).await;
+                        }
+                    });
                 }
             }
         });
-        Self { address, inserted, connections, accepting }
+        Self { address, inserted, connections, cut, accepting }
     }
 
     /// Where it listens.
@@ -64,6 +69,17 @@ impl Proxy {
     /// Sends bytes to every client that is connected now, between two frames.
     pub fn insert(&self, bytes: &[u8]) {
         self.inserted.send(bytes.into()).expect("a client is connected");
+    }
+
+    /// From now on nothing passes, in either direction, and nothing is refused: as when a cable is pulled. What was sent
+    /// meanwhile passes after [`mend`](Self::mend).
+    pub fn cut(&self) {
+        self.cut.send_replace(true);
+    }
+
+    /// Ends what [`cut`](Self::cut) began.
+    pub fn mend(&self) {
+        self.cut.send_replace(false);
     }
 
     /// How many connections there have been.
@@ -95,12 +111,35 @@ async fn serve(
     server: TcpStream,
     texts: Vec<(String, String)>,
     inserted: broadcast::Receiver<Arc<[u8]>>,
+    cut: watch::Receiver<bool>,
 ) {
-    let (mut from_client, to_client) = client.into_split();
-    let (from_server, mut to_server) = server.into_split();
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
     tokio::select! {
-        _ = tokio::io::copy(&mut from_client, &mut to_server) => {}
-        _ = pass_frames(from_server, to_client, &texts, inserted) => {}
+        _ = pass_bytes(from_client, to_server, cut.clone()) => {}
+        _ = pass_frames(from_server, to_client, &texts, inserted, cut) => {}
+    }
+}
+
+/// Waits while the line is cut.
+async fn mended(cut: &mut watch::Receiver<bool>) {
+    // An error means that the proxy is gone: the connection lives on.
+    let _ = cut.wait_for(|cut| !*cut).await;
+}
+
+async fn pass_bytes(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut cut: watch::Receiver<bool>,
+) -> std::io::Result<()> {
+    let mut buffer = vec![0; 16 * 1024];
+    loop {
+        let count = from.read(&mut buffer).await?;
+        if count == 0 {
+            return Ok(());
+        }
+        mended(&mut cut).await;
+        to.write_all(&buffer[..count]).await?;
     }
 }
 
@@ -109,6 +148,7 @@ async fn pass_frames(
     mut to: OwnedWriteHalf,
     texts: &[(String, String)],
     mut inserted: broadcast::Receiver<Arc<[u8]>>,
+    mut cut: watch::Receiver<bool>,
 ) -> std::io::Result<()> {
     loop {
         let mut length = [0; 4];
@@ -126,6 +166,7 @@ async fn pass_frames(
         assert!((4..=FRAME_LIMIT).contains(&length), "the server sent a frame of {length} bytes");
         let mut frame = vec![0; length];
         from.read_exact(&mut frame).await?;
+        mended(&mut cut).await;
         to.write_all(&rewrite(frame, texts)).await?;
     }
 }

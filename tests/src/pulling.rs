@@ -12,17 +12,13 @@ use rocketmq_native::{
 };
 use tokio::{sync::mpsc, time};
 
-use crate::{administration::eventually, server::Server};
-
-/// Longer than anything takes that works.
-const LIMIT: Duration = Duration::from_secs(60);
-
-async fn connect(server: &Server) -> Client {
-    Client::builder(server.name_server()).connect().await.expect("a name server")
-}
+use crate::{
+    scene::{LIMIT, connect, eventually},
+    server::Server,
+};
 
 async fn send(client: &Client, topic: &str, bodies: impl IntoIterator<Item = usize>) {
-    let producer = client.producer("pulling").start().await.expect("a producer");
+    let producer = client.producer("pulling").send_timeout(LIMIT).start().await.expect("a producer");
     for number in bodies {
         let tag = if number.is_multiple_of(2) { "even" } else { "odd" };
         let message = Message::new(topic, number.to_string()).tag(tag).key(format!("k{number}")).property("own", "x");
@@ -209,7 +205,7 @@ pub async fn dead_letters(server: &Server) {
     assert_eq!(listed.iter().map(number).collect::<BTreeSet<_>>(), (0..3).collect());
     assert!(listed.iter().all(|letter| letters.original_topic(letter).as_deref() == Some(&topic)), "{listed:?}");
 
-    let producer = client.producer("undertaker").start().await.expect("a producer");
+    let producer = client.producer("undertaker").send_timeout(LIMIT).start().await.expect("a producer");
     let mut interrupted = letters.replay(&producer).await.expect("a replay");
     let step = interrupted.next().await.expect("sent").expect("a message");
     assert_eq!((step.done, step.total, interrupted.remaining()), (1, 3, 2));

@@ -48,20 +48,26 @@ impl Cast {
 ///
 /// # Panics
 ///
-/// When the scenario fails, or has not ended after five minutes.
+/// When the scenario fails, or has not ended after five minutes; with `FULL=1`, after an hour.
 pub fn run<F: Future<Output = ()>>(cast: Cast, scenario: impl FnOnce(Cast) -> F) {
     let threads = Builder::new_multi_thread().worker_threads(2).enable_all().build();
     threads.expect("threads can be started").block_on(async {
         let what = format!("{:?} to {:?} over {}", cast.sender, cast.receiver, cast.server.label());
         println!("{what}");
-        let ended = tokio::time::timeout(Duration::from_secs(300), scenario(cast)).await;
-        assert!(ended.is_ok(), "{what}: not within five minutes");
+        let limit = Duration::from_secs(if is_full() { 3600 } else { 300 });
+        let ended = tokio::time::timeout(limit, scenario(cast)).await;
+        assert!(ended.is_ok(), "{what}: not within {limit:?}");
     });
 }
 
 /// A count of messages, ten times as many with `FULL=1` in the environment.
 pub fn scaled(count: usize) -> usize {
-    if std::env::var_os("FULL").is_some() { 10 * count } else { count }
+    if is_full() { 10 * count } else { count }
+}
+
+/// Whether `FULL=1` is in the environment: the tests before a release, which may take long.
+pub fn is_full() -> bool {
+    std::env::var_os("FULL").is_some()
 }
 
 /// Makes a test of each scenario named, with the same server, sender and receiver.

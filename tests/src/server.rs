@@ -1,6 +1,9 @@
 //! The server of a scenario: our broker or one of Apache's.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
 
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -18,7 +21,8 @@ pub struct Server {
     label: String,
     name_server: String,
     broker: String,
-    control: RwLock<Control>,
+    namespace: String,
+    control: Arc<RwLock<Control>>,
 }
 
 /// The running servers of any kind.
@@ -38,7 +42,8 @@ impl Server {
             label: format!("Apache {version}"),
             name_server: cluster.name_server(),
             broker: cluster.broker(),
-            control: RwLock::new(Control::Apache(Box::new(cluster))),
+            namespace: String::new(),
+            control: Arc::new(RwLock::new(Control::Apache(Box::new(cluster)))),
         }
     }
 
@@ -49,6 +54,7 @@ impl Server {
             ("messageDelayLevel", apache::DELAY_LEVELS),
             ("transactionTimeOut", "2000"),
             ("transactionCheckInterval", "2000"),
+            ("transactionCheckMax", "1000"),
             ("recallMessageEnable", "true"),
         ];
         let process = MockProcess::start(&[&short, settings].concat());
@@ -56,7 +62,36 @@ impl Server {
             label: "rocketmq-mock-broker".to_owned(),
             name_server: process.addresses().name_server.clone(),
             broker: process.addresses().broker.clone(),
-            control: RwLock::new(Control::Mock(process)),
+            namespace: String::new(),
+            control: Arc::new(RwLock::new(Control::Mock(process))),
+        }
+    }
+
+    /// The same server for clients in a namespace.
+    #[must_use]
+    pub fn in_namespace(&self, namespace: &str) -> Self {
+        Self {
+            label: format!("{}, in a namespace", self.label),
+            name_server: self.name_server.clone(),
+            broker: self.broker.clone(),
+            namespace: namespace.to_owned(),
+            control: Arc::clone(&self.control),
+        }
+    }
+
+    /// The namespace that clients are to be in; empty for none.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// What the server calls a topic or group of its clients.
+    pub fn wire_name(&self, name: &str) -> String {
+        if self.namespace.is_empty() {
+            return name.to_owned();
+        }
+        match name.strip_prefix("%RETRY%") {
+            Some(group) => format!("%RETRY%{}%{group}", self.namespace),
+            None => format!("{}%{name}", self.namespace),
         }
     }
 
@@ -83,7 +118,7 @@ impl Server {
 
     /// Creates a topic and waits until it has a route.
     pub fn create_topic(&self, topic: &str, queues: u32) {
-        apache::create_topic(&self.name_server, &self.broker, topic, queues);
+        apache::create_topic(&self.name_server, &self.broker, &self.wire_name(topic), queues);
     }
 
     /// Keeps the server running for as long as the guard lives.

@@ -3,9 +3,9 @@
 use std::sync::LazyLock;
 
 use rocketmq_tests::{
-    every_scenario,
+    every_scenario, on_server,
     party::{go, java, ours},
-    producing, scenarios,
+    scenarios,
     server::Server,
 };
 
@@ -34,8 +34,8 @@ fn our_pull_consumer() {
 fn dead_letters() {
     rocketmq_tests::administration::run(rocketmq_tests::pulling::dead_letters(&SERVER));
 }
-producing! {
-    our_producer: SERVER;
+on_server! {
+    producing, our_producer: SERVER;
     transactions_decide_what_is_delivered, batches_are_read_by_all, a_key_keeps_its_order,
     timed_messages_are_not_early, lingering_sends_arrive_where_receipts_say,
 }

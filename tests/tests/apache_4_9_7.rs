@@ -3,9 +3,9 @@
 use std::sync::LazyLock;
 
 use rocketmq_tests::{
-    every_scenario,
+    every_scenario, on_server,
     party::{go, java, ours},
-    producing, scenarios,
+    scenarios,
     server::Server,
 };
 
@@ -16,8 +16,8 @@ scenarios! { java_to_ours: SERVER, java(), ours(); bodies, unicode_properties }
 scenarios! { ours_to_go: SERVER, ours(), go(); bodies, unicode_properties }
 // The harness judged by itself: what fails here is no fault of ours.
 scenarios! { go_to_java: SERVER, go(), java(); tags_filter, fails_twice_then_succeeds, unicode_properties }
-producing! {
-    our_producer: SERVER;
+on_server! {
+    producing, our_producer: SERVER;
     transactions_decide_what_is_delivered, another_producer_of_the_group_is_asked,
     requests_are_replied_to, late_and_unknown_replies_are_counted,
     compressed_bodies_are_read_by_all, zlib_is_read_by_java_4_4, batches_are_read_by_all, a_key_keeps_its_order,

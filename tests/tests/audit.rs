@@ -1,5 +1,6 @@
-//! Numbered messages are consumed by processes that are killed, paused and stopped, from a broker that is killed, paused
-//! and started again: none may be missing, and in order none may come before one that lies before it.
+//! Numbered messages are consumed by processes that are killed, paused, stopped and cut off, from a broker that is killed,
+//! paused and started again: none may be missing, in order none may come before one that lies before it, and no more may
+//! come twice than can have been uncommitted.
 //!
 //! The schedule follows from a seed. `FULL=1` makes it ten times as long.
 
@@ -11,17 +12,52 @@ use std::{
 };
 
 use rocketmq_native::{Client, Message, SendOptions};
-use rocketmq_tests::{cache, mock_process::MockProcess, process::Process, scenario::scaled};
-use tokio::time::{sleep, timeout};
+use rocketmq_tests::{
+    cache,
+    mock_process::MockProcess,
+    process::Process,
+    proxy::Proxy,
+    scenario::{is_full, scaled},
+};
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 
 const LANES: usize = 4;
+
+/// What a consumer has in memory of a queue at most, which is what may come again after a fault.
+const UNCOMMITTED: usize = 2000;
+
+/// The way of some consumers to name server and broker, which can be cut.
+struct Line {
+    name_server: Proxy,
+    broker: Proxy,
+}
+
+impl Line {
+    async fn start(name_server: &str, broker: &str) -> Self {
+        let to_broker = Proxy::start(broker).await;
+        let texts = vec![(broker.to_owned(), to_broker.address())];
+        Self { name_server: Proxy::rewriting(name_server, texts).await, broker: to_broker }
+    }
+
+    async fn cut_for(&self, time: Duration) {
+        self.name_server.cut();
+        self.broker.cut();
+        sleep(time).await;
+        self.name_server.mend();
+        self.broker.mend();
+    }
+}
 
 /// One message handled: when, in which lane, and its number.
 type Handled = (u128, String, usize);
 
 /// Consumers, by number, and what they all have told.
 struct Audit {
-    name_server: String,
+    /// Consumers take turns.
+    lines: Vec<Line>,
     group: String,
     order: &'static str,
     told: Arc<Mutex<Vec<Handled>>>,
@@ -35,7 +71,8 @@ impl Audit {
         self.next += 1;
         let directory = cache::run_directory(&format!("audit-{number}"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_audited_consumer"));
-        command.args([&self.name_server, &self.group, "audit", self.order]);
+        let name_server = self.lines[number % self.lines.len()].name_server.address();
+        command.args([&name_server, &self.group, "audit", self.order]);
         let told = Arc::clone(&self.told);
         let name = format!("consumer {number}");
         let process = Process::start(&name, &mut command, &directory.join("consumer.log"), move |line| {
@@ -59,20 +96,25 @@ fn signal(process: u32, signal: &str) {
     assert!(status.expect("a system has a shell").success(), "process {process} runs no more");
 }
 
-/// Sends all messages, each until it is acknowledged; a message may be stored twice then, which counts as once.
+/// Sends all messages, those of a lane one after the other, each until it is acknowledged; a message may be stored twice
+/// then, which counts as once.
 async fn send_all(name_server: String, count: usize) {
     let client = Client::builder(name_server.as_str()).connect().await.expect("the client connects");
     let producer = client.producer("audit-sender").start().await.expect("the producer starts");
-    for number in 0..count {
-        let lane = format!("lane-{}", number % LANES);
-        loop {
-            let message = Message::new("audit", "x").key(number.to_string()).property("lane", lane.as_str());
-            match producer.send_with(message, SendOptions::new().key(&lane)).await {
-                Ok(_) => break,
-                Err(_) => sleep(Duration::from_millis(100)).await,
+    let mut lanes = JoinSet::new();
+    for lane in 0..LANES {
+        let producer = producer.clone();
+        lanes.spawn(async move {
+            let name = format!("lane-{lane}");
+            for number in (lane..count).step_by(LANES) {
+                let message = Message::new("audit", "x").key(number.to_string()).property("lane", name.as_str());
+                while producer.send_with(message.clone(), SendOptions::new().key(&name)).await.is_err() {
+                    sleep(Duration::from_millis(100)).await;
+                }
             }
-        }
+        });
     }
+    lanes.join_all().await;
     producer.shutdown().await;
     client.close().await;
 }
@@ -88,20 +130,17 @@ async fn audit(order: &'static str, seed: u64, count: usize, faults: usize) {
     };
     let told = Arc::new(Mutex::new(Vec::new()));
     let group = format!("audit-{order}");
-    let mut audit = Audit {
-        name_server: name_server.clone(),
-        group,
-        order,
-        told: Arc::clone(&told),
-        consumers: BTreeMap::new(),
-        next: 0,
-    };
+    let mut lines = Vec::new();
+    for _ in 0..2 {
+        lines.push(Line::start(&name_server, &broker.addresses().broker).await);
+    }
+    let mut audit = Audit { lines, group, order, told: Arc::clone(&told), consumers: BTreeMap::new(), next: 0 };
     (0..3).for_each(|_| audit.join());
     let sending = tokio::spawn(send_all(name_server, count));
     for fault in 0..faults {
         sleep(Duration::from_millis(400 + draw() as u64 % 800)).await;
         // Every kind once, then as drawn.
-        match if fault < 5 { fault } else { draw() % 5 } {
+        match if fault < 6 { fault } else { draw() % 6 } {
             0 => {
                 let number = audit.any(draw());
                 audit.consumers.remove(&number).expect("it runs").kill();
@@ -122,19 +161,20 @@ async fn audit(order: &'static str, seed: u64, count: usize, faults: usize) {
                 audit.join();
             }
             3 => {
-                // As when the network is cut: nothing is refused, and nothing answered.
                 let process = broker.id().expect("it runs");
                 signal(process, "STOP");
                 sleep(Duration::from_secs(2)).await;
                 signal(process, "CONT");
             }
+            4 => audit.lines[draw() % 2].cut_for(Duration::from_millis(1000 + draw() as u64 % 4000)).await,
             _ => tokio::task::block_in_place(|| {
                 broker.kill();
                 broker.start_again();
             }),
         }
     }
-    timeout(Duration::from_secs(300), sending).await.expect("all are sent in time").expect("the sender ends");
+    let limit = Duration::from_secs(if is_full() { 1800 } else { 300 });
+    timeout(limit, sending).await.expect("all are sent in time").expect("the sender ends");
     let missing = || {
         let told = told.lock().expect("no panic in here");
         let seen: BTreeSet<usize> = told.iter().map(|(.., number)| *number).collect();
@@ -145,7 +185,7 @@ async fn audit(order: &'static str, seed: u64, count: usize, faults: usize) {
             sleep(Duration::from_millis(100)).await;
         }
     };
-    let arrived = timeout(Duration::from_secs(180), all).await;
+    let arrived = timeout(limit, all).await;
     assert!(arrived.is_ok(), "{order}, seed {seed}: these are missing: {:?}", missing());
     for (_, mut consumer) in audit.consumers {
         let status = tokio::task::block_in_place(|| consumer.finish(Duration::from_secs(60)));
@@ -155,6 +195,7 @@ async fn audit(order: &'static str, seed: u64, count: usize, faults: usize) {
     told.sort();
     let again = told.len() - count;
     println!("{order}: {count} messages, {faults} faults, {again} deliveries more than messages");
+    assert!(again <= faults * LANES * UNCOMMITTED, "{again} came again after {faults} faults");
     if order == "ordered" {
         let mut newest = BTreeMap::<String, usize>::new();
         let mut seen = BTreeSet::new();

@@ -3,12 +3,12 @@
 
 use std::sync::LazyLock;
 
-use rocketmq_tests::{consuming, server::Server};
+use rocketmq_tests::{on_server, server::Server};
 
 static SERVER: LazyLock<Server> = LazyLock::new(|| Server::apache("4.4.0"));
 
-consuming! {
-    our_consumer: SERVER;
+on_server! {
+    consuming, our_consumer: SERVER;
     a_queue_waits_for_the_message_that_failed, a_batch_is_acknowledged_in_part, a_stream_is_acknowledged_one_by_one,
     sql92_filters, topics_come_and_go,
 }

@@ -2,12 +2,12 @@
 
 use std::sync::LazyLock;
 
-use rocketmq_tests::{consuming, server::Server};
+use rocketmq_tests::{on_server, server::Server};
 
 static SERVER: LazyLock<Server> = LazyLock::new(|| Server::apache("5.3.3"));
 
-consuming! {
-    our_consumer: SERVER;
+on_server! {
+    consuming, our_consumer: SERVER;
     a_queue_waits_for_the_message_that_failed, keys_of_one_queue_do_not_wait_for_each_other,
     a_poisonous_message_leaves_its_queue, order_outlives_joins_and_leaves,
     results_decide_what_becomes_of_messages, failing_too_often_ends_among_the_dead_letters,

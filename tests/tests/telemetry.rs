@@ -139,7 +139,11 @@ async fn spans_contexts_metrics_and_connections() {
     let nowhere = SendOptions::new().queue(MessageQueue::new("told", "no-such-broker", 0));
     producer.send_with(Message::new("told", "body"), nowhere).await.expect_err("no such broker");
 
-    let sends = log.lines("messaging.operation.name=\"send\"");
+    // Other tests log here too.
+    let of_topic = |part: &str| -> Vec<String> {
+        log.lines(part).into_iter().filter(|line| line.contains("messaging.destination.name=\"told\"")).collect()
+    };
+    let sends = of_topic("messaging.operation.name=\"send\"");
     assert_eq!(sends.len(), 2, "{sends:?}");
     for part in [
         "otel.kind=\"producer\"",
@@ -152,7 +156,7 @@ async fn spans_contexts_metrics_and_connections() {
         assert!(sends[0].contains(part), "{part} in {}", sends[0]);
     }
     assert!(sends[1].contains("no_route"), "{}", sends[1]);
-    let processed = log.lines("messaging.operation.name=\"process\"");
+    let processed = of_topic("messaging.operation.name=\"process\"");
     assert_eq!(processed.len(), 2, "{processed:?}");
     assert!(processed[0].contains("parent_span_id=00f067aa0ba902b7"), "{}", processed[0]);
     assert!(processed[0].contains("error.type=\"handler\"") && !processed[1].contains("error.type"), "{processed:?}");
@@ -184,6 +188,61 @@ async fn spans_contexts_metrics_and_connections() {
     client.close().await;
     assert_eq!(log.lines("told-alone").len(), 3);
     assert_eq!(log.lines("untold").len(), 0);
+}
+
+/// Waits for a poll or a delivery.
+async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(150), future).await.unwrap_or_else(|_| panic!("no {what} within 150 s"))
+}
+
+/// One-way sends and batches, those that fail too; streams; polls.
+#[tokio::test]
+async fn every_way_of_sending_and_receiving_is_measured() {
+    let broker = MockBroker::builder().topic("ways", 1).start().await.expect("the broker starts");
+    let (library, sink) = (Library::default(), Sink::default());
+    let telemetry = Telemetry::new().propagation(library.clone()).metrics(sink.clone());
+    let client = Client::builder(broker.name_server()).telemetry(telemetry).connect().await.expect("connected");
+    let producer = client.producer("tellers").start().await.expect("the producer starts");
+    producer.send_one_way(Message::new("ways", "one way")).await.expect("handed over");
+    producer.flush().await;
+    producer.send_batch([Message::new("ways", "first"), Message::new("ways", "second")]).await.expect("stored");
+    let nowhere = || SendOptions::new().queue(MessageQueue::new("ways", "no-such-broker", 0));
+    producer.send_one_way_with(Message::new("ways", "body"), nowhere()).await.expect_err("no such broker");
+    producer
+        .send_batch_with([Message::new("ways", "body"), Message::new("ways", "body")], nowhere())
+        .await
+        .expect_err("no");
+    producer.send(Message::new("ways", vec![0; 5 << 20])).await.expect_err("too large");
+    assert_eq!(sink.of("messaging.client.sent.messages"), [1.0, 2.0]);
+    assert_eq!(sink.of("messaging.client.sent.messages no_route"), [1.0, 2.0]);
+    assert_eq!(sink.of("messaging.client.sent.messages message_too_large"), [1.0]);
+    assert_eq!(sink.of("messaging.client.operation.duration").len(), 2);
+
+    let stream = client.push_consumer("streams").subscribe("ways", "*").consume_from(ConsumeFrom::First).stream();
+    let mut stream = stream.await.expect("a stream");
+    for number in 0..3 {
+        let delivery = soon("delivery", stream.next()).await.expect("a message");
+        assert_eq!(delivery.property(TRACE_PARENT), Some(PARENT), "{number}");
+        if number == 1 { delivery.nack(None) } else { delivery.ack() }
+    }
+    stream.shutdown().await.expect("all are decided");
+    assert_eq!(sink.of("messaging.client.consumed.messages"), [1.0; 3]);
+    let durations =
+        ["messaging.process.duration", "messaging.process.duration handler"].map(|name| sink.of(name).len());
+    assert_eq!(durations, [2, 1]);
+    assert_eq!(library.0.lock().expect("whole").len(), 6, "each delivery belongs to the trace of its message");
+
+    let consumer = client.pull_consumer("polls").subscribe("ways", "*").consume_from(ConsumeFrom::First).start();
+    let consumer = consumer.await.expect("a consumer");
+    let mut polled = 0;
+    while polled < 3 {
+        polled += soon("poll", consumer.poll(Duration::from_secs(5))).await.expect("messages").len();
+    }
+    consumer.shutdown().await.expect("committed");
+    consumer.poll(Duration::ZERO).await.expect_err("it has ended");
+    assert_eq!(sink.of("messaging.client.consumed.messages")[3..].iter().sum::<f64>(), 3.0);
+    assert_eq!(sink.of("messaging.client.operation.duration closed").len(), 1);
+    client.close().await;
 }
 
 #[tokio::test]

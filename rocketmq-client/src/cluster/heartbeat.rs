@@ -13,6 +13,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::broker;
 use super::brokers::Brokers;
+use crate::backoff::Backoff;
 use crate::env::Env;
 use crate::error::{Error, ErrorKind, Result};
 use crate::namespace::Namespace;
@@ -62,6 +63,9 @@ impl State {
         wait
     }
 }
+
+/// The first wait before a broker is told again that could not be told; it doubles up to the interval of heartbeats.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
 
 /// Requests of brokers to one consumer that wait for it, at most; one more is refused.
 const REQUESTS: usize = 16;
@@ -273,7 +277,8 @@ impl Drop for Membership {
 }
 
 /// The task that tells the brokers: every interval, when a group is joined, when a broker appears, and when a
-/// connection to one is made anew. It also leaves groups, so that no heartbeat under way joins them again.
+/// connection to one is made anew; again soon when one could not be told, as until then it asks this client nothing. It
+/// also leaves groups, so that no heartbeat under way joins them again.
 #[derive(Debug)]
 pub(super) struct Heartbeats {
     pub(super) env: Env,
@@ -286,6 +291,22 @@ pub(super) struct Heartbeats {
     pub(super) known: BTreeSet<Arc<str>>,
     /// Brokers whose heartbeat opened the connection that an event is still to report.
     pub(super) opened_by_heartbeat: BTreeSet<Arc<str>>,
+    /// Brokers that could not be told the last time, and when to try again.
+    pub(super) untold: Untold,
+}
+
+/// Brokers that could not be told.
+#[derive(Debug)]
+pub(super) struct Untold {
+    addresses: BTreeSet<Arc<str>>,
+    wait: Backoff,
+    again: Instant,
+}
+
+impl Untold {
+    pub(super) fn new(env: &Env, interval: Duration) -> Self {
+        Self { addresses: BTreeSet::new(), wait: Backoff::new(FIRST_RETRY, interval), again: env.now() }
+    }
 }
 
 impl Drop for Heartbeats {
@@ -323,8 +344,13 @@ impl Heartbeats {
                     Err(RecvError::Closed) => return,
                 },
                 () = self.env.sleep_until(next) => {
-                    next = self.env.now() + self.interval;
+                    next = (next + self.interval).max(self.env.now());
                     self.tell(self.addresses()).await;
+                }
+                () = self.env.sleep_until(self.untold.again), if !self.untold.addresses.is_empty() => {
+                    let known = self.addresses();
+                    let addresses = std::mem::take(&mut self.untold.addresses);
+                    self.tell(addresses.into_iter().filter(|address| known.contains(address)).collect()).await;
                 }
             }
         }
@@ -379,23 +405,35 @@ impl Heartbeats {
             Err(error) => return tracing::error!(%error, "a heartbeat cannot be written"),
         };
         let deadline = self.env.now() + self.request_timeout;
-        let told = join_all(addresses.into_iter().map(|address| self.tell_one(address, &body, deadline))).await;
-        for (address, opened) in told.into_iter().flatten() {
+        let told = join_all(addresses.iter().map(|address| self.tell_one(address, &body, deadline))).await;
+        let mut failed = false;
+        for (address, told) in addresses.into_iter().zip(told) {
+            let Some(opened) = told else {
+                failed = true;
+                self.untold.addresses.insert(address);
+                continue;
+            };
             if opened {
                 self.opened_by_heartbeat.insert(Arc::clone(&address));
             }
+            self.untold.addresses.remove(&address);
             self.known.insert(address);
+        }
+        if failed {
+            self.untold.again = self.env.now() + self.untold.wait.next(self.env.random());
+        } else if self.untold.addresses.is_empty() {
+            self.untold.wait.reset();
         }
     }
 
-    /// The address, and whether the connection to it had to be opened; `None` when the broker could not be told.
-    async fn tell_one(&self, address: Arc<str>, body: &Bytes, deadline: Instant) -> Option<(Arc<str>, bool)> {
-        let peer = self.pool.peer(&address);
+    /// Whether the connection to the broker had to be opened; `None` when it could not be told.
+    async fn tell_one(&self, address: &Arc<str>, body: &Bytes, deadline: Instant) -> Option<bool> {
+        let peer = self.pool.peer(address);
         let opens = !peer.is_connected();
         match broker::heartbeat(&peer, body, deadline).await {
-            Ok(()) => Some((address, opens)),
+            Ok(()) => Some(opens),
             Err(error) => {
-                tracing::debug!(server.address = &*address, %error, "a broker could not be told that this client lives");
+                tracing::debug!(server.address = &**address, %error, "a broker could not be told that this client lives");
                 None
             }
         }

@@ -25,7 +25,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::first_commits::FirstCommits;
-use self::heartbeat::Heartbeats;
+use self::heartbeat::{Heartbeats, Untold};
 use self::name_server::NameServers;
 use crate::config::Config;
 use crate::env::{Env, Task};
@@ -88,6 +88,7 @@ impl Cluster {
             request_timeout: config.request_timeout,
             known: BTreeSet::new(),
             opened_by_heartbeat: BTreeSet::new(),
+            untold: Untold::new(&env, config.heartbeat_interval),
         };
         let tasks = vec![env.spawn(routes.clone().keep_fresh(config.route_interval)), env.spawn(heartbeats.run())];
         let brokers = routes.brokers();

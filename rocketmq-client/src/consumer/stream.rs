@@ -18,6 +18,7 @@ use super::process_queue::Ticket;
 use super::push::PushConsumer;
 use super::settle::Settled;
 use crate::error::Result;
+use crate::telemetry::{Processing, Telemetry};
 
 /// The messages of a consumer, one after the other, made by [`stream`](super::PushConsumerBuilder::stream).
 ///
@@ -84,9 +85,15 @@ impl Stream for DeliveryStream {
             let Some((ticket, message)) = messages.pop() else { continue };
             let group = Arc::clone(&self.consumer.group);
             let plain = message.plain(group.options.max_body_bytes, group.env().wall_clock_ms());
-            let open = Open { group, queue, ticket, message };
+            let mut open = Open { group, queue, ticket, message, processing: None };
             match plain {
-                Ok(message) => return Poll::Ready(Some(Delivery { message, open: Some(open) })),
+                Ok(message) => {
+                    open.processing = open.telemetry().and_then(|telemetry| {
+                        let (cluster, name) = (&open.group.cluster, &open.group.name);
+                        telemetry.begin_processing(cluster, name, std::slice::from_ref(&message))
+                    });
+                    return Poll::Ready(Some(Delivery { message, open: Some(open) }));
+                }
                 Err(error) => open.settle(ConsumeResult::Retry, Some(error.to_string())),
             }
         }
@@ -115,12 +122,22 @@ struct Open {
     queue: Arc<OwnedQueue>,
     ticket: Ticket,
     message: MessageView,
+    processing: Option<Processing>,
 }
 
 impl Open {
-    fn settle(self, result: ConsumeResult, reason: Option<String>) {
-        let Self { group, queue, ticket, message } = self;
+    fn telemetry(&self) -> Option<&Telemetry> {
+        self.group.cluster.config().telemetry.as_ref()
+    }
+
+    fn settle(mut self, result: ConsumeResult, reason: Option<String>) {
         let succeeded = result == ConsumeResult::Success;
+        if let Some(processing) = self.processing.take()
+            && let Some(telemetry) = self.telemetry()
+        {
+            telemetry.end_processing(&self.group.cluster, &self.group.name, processing, succeeded);
+        }
+        let Self { group, queue, ticket, message, .. } = self;
         let now_ms = group.env().wall_clock_ms_at(group.env().now());
         queue.note_consumed(now_ms, 1, succeeded, Duration::ZERO);
         if succeeded {

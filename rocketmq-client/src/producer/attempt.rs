@@ -199,9 +199,15 @@ impl Inner {
             }
         };
         let outgoing = Outgoing { producer: self, message, stamp };
-        let request = outgoing.request(queue);
-        let sent = peer.call_one_way(&request, message.body(), stamp.deadline).await;
-        sent.map_err(|error| {
+        let sent = async {
+            let mut request = outgoing.request(queue);
+            if message.form() == Form::Timed {
+                let (_, properties) = self.time(message, &peer, stamp.deadline).await?;
+                request.properties = Some(with_id(&properties, stamp.unique_id.as_str()).into());
+            }
+            peer.call_one_way(&request, message.body(), stamp.deadline).await
+        };
+        sent.await.map_err(|error| {
             if verdict::suspects_route(&error) {
                 self.cluster.routes().suspect(&topic.topic);
             }

@@ -132,6 +132,11 @@ impl Batch {
 
 impl Inner {
     async fn send_batch(&self, messages: Vec<Message>, options: SendOptions) -> Result<Vec<SendReceipt>> {
+        if let Some(telemetry) = self.cluster.config().telemetry.as_ref().filter(|_| !options.observed) {
+            let options = SendOptions { observed: true, ..options };
+            let send = |messages| Box::pin(self.send_batch(messages, options));
+            return telemetry.send(&self.cluster, &self.group, messages, send).await;
+        }
         if !self.is_watched() {
             return self.send_batch_unwatched(messages, options).await;
         }

@@ -27,8 +27,8 @@ impl Inner {
     pub(super) async fn send_with_options(&self, message: Message, options: SendOptions) -> Result<SendReceipt> {
         if let Some(telemetry) = self.cluster.config().telemetry.as_ref().filter(|_| !options.observed) {
             let options = SendOptions { observed: true, ..options };
-            let send = |message| Box::pin(self.send_with_options(message, options));
-            return telemetry.send(&self.cluster, &self.group, message, send).await;
+            let send = |[message]: [Message; 1]| Box::pin(self.send_with_options(message, options));
+            return telemetry.send(&self.cluster, &self.group, [message], send).await;
         }
         let _under_way = self.begin(&message, options.named_queue())?;
         let stamp = self.stamp(options.timeout);
@@ -78,10 +78,15 @@ impl Inner {
 
     /// As [`send_with_options`](Self::send_with_options), for a message that no broker acknowledges.
     pub(super) async fn send_one_way_with_options(&self, message: Message, options: SendOptions) -> Result<()> {
+        if let Some(telemetry) = self.cluster.config().telemetry.as_ref().filter(|_| !options.observed) {
+            let options = SendOptions { observed: true, ..options };
+            let send = |[message]: [Message; 1]| Box::pin(self.send_one_way_with_options(message, options));
+            return telemetry.send(&self.cluster, &self.group, [message], send).await;
+        }
         let name = |error: Error| error.with_operation("send one-way");
         let _under_way = self.begin(&message, options.named_queue()).map_err(name)?;
-        if message.form() != Form::Plain {
-            let why = "a reply, or a message with a time of its own, is always acknowledged: use `send`";
+        if !matches!(message.form(), Form::Plain | Form::Timed) {
+            let why = "a reply is always acknowledged, as brokers refuse those to clients that are gone: use `send`";
             return Err(name(invalid(why)));
         }
         let stamp = self.stamp(options.timeout);

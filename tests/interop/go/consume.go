@@ -60,6 +60,9 @@ func consume(job int, a arguments) error {
 	if a.has("access_key") {
 		options = append(options, consumer.WithCredentials(credentials(a)))
 	}
+	if a.has("namespace") {
+		options = append(options, consumer.WithNamespace(a["namespace"]))
+	}
 	pusher, err := consumer.NewPushConsumer(options...)
 	if err != nil {
 		return err

@@ -63,6 +63,7 @@ func producerOptions(job int, a arguments, group string) []producer.Option {
 		producer.WithRetry(a.number("retries", 2)),
 		producer.WithSendMsgTimeout(time.Duration(a.number("timeout", 10_000)) * time.Millisecond),
 		producer.WithTls(a.flag("tls")),
+		producer.WithNamespace(a.text("namespace", "")),
 	}
 	if a.has("access_key") {
 		options = append(options, producer.WithCredentials(credentials(a)))

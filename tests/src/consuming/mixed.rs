@@ -14,7 +14,13 @@ const QUEUES: usize = 6;
 /// Messages of one round for each queue.
 const EACH: usize = 2;
 
-/// A member of the group and what it tells: its number, and the key of a message.
+/// Rounds in a row in which every queue has to have the same one owner.
+const ROUNDS: usize = 3;
+
+/// What members tell of a delivery: their number, the message's key and its queue.
+type Told = (usize, String, u32);
+
+/// A member of the group.
 struct Member {
     number: usize,
     party: Party,
@@ -27,7 +33,7 @@ async fn join(
     number: usize,
     party: Party,
     subscription: &Subscription,
-    told: &mpsc::UnboundedSender<(usize, String)>,
+    told: &mpsc::UnboundedSender<Told>,
 ) -> Member {
     let mut consumption = party.consume(server, subscription).await;
     let (stop, mut stopped) = mpsc::channel(1);
@@ -40,18 +46,18 @@ async fn join(
             };
             for message in messages {
                 // The test may have seen enough.
-                let _ = told.send((number, message.keys));
+                let _ = told.send((number, message.keys, message.queue_id));
             }
         }
         for message in consumption.stop().await {
-            let _ = told.send((number, message.keys));
+            let _ = told.send((number, message.keys, message.queue_id));
         }
     });
     Member { number, party, stop, ended }
 }
 
-/// Members of three kinds come and go. After each change every queue has one owner within a minute, and in the end no
-/// message is missing.
+/// Members of three kinds come and go while messages flow. After each change every queue soon has one owner and keeps it,
+/// every member owns some, and in the end no message is missing.
 pub async fn every_queue_has_one_owner_in_a_mixed_group(server: &'static Server) {
     let _running = server.share().await;
     let topic = topic(server, "mixed", QUEUES as u32);
@@ -79,23 +85,31 @@ pub async fn every_queue_has_one_owner_in_a_mixed_group(server: &'static Server)
             member.ended.await.expect("it ends in good order");
         }
         let settled = async {
+            let (mut owners, mut stable) = (BTreeMap::<u32, usize>::new(), 0);
             for round in 0.. {
                 let prefix = format!("{change}-{round}-");
                 send(&client, &topic, &prefix, QUEUES * EACH, QUEUES).await;
                 let keys: BTreeSet<_> = (0..QUEUES * EACH).map(|index| format!("{prefix}{index}")).collect();
                 sent.extend(keys.iter().cloned());
                 let mut missing = keys.clone();
-                let mut owners = BTreeSet::new();
+                let mut seen_by = BTreeMap::<u32, BTreeSet<usize>>::new();
                 while !missing.is_empty() {
-                    let (owner, key) = heard.recv().await.expect("members tell");
+                    let (owner, key, queue) = heard.recv().await.expect("members tell");
                     *seen.entry(key.clone()).or_default() += 1;
-                    if missing.remove(&key) {
-                        owners.insert(owner);
+                    if keys.contains(&key) {
+                        missing.remove(&key);
+                        seen_by.entry(queue).or_default().insert(owner);
                     }
                 }
-                let once = keys.iter().all(|key| seen[key] == 1);
-                if once && members.iter().all(|member| owners.contains(&member.number)) && owners.len() == members.len()
-                {
+                let once = keys.iter().all(|key| seen[key] == 1) && seen_by.values().all(|members| members.len() == 1);
+                let now: BTreeMap<u32, usize> = seen_by
+                    .into_iter()
+                    .filter_map(|(queue, members)| Some((queue, members.into_iter().next()?)))
+                    .collect();
+                let all_own = members.iter().all(|member| now.values().any(|owner| *owner == member.number));
+                stable = if once && all_own && now == owners { stable + 1 } else { usize::from(once && all_own) };
+                owners = now;
+                if stable == ROUNDS {
                     return;
                 }
             }
@@ -107,7 +121,7 @@ pub async fn every_queue_has_one_owner_in_a_mixed_group(server: &'static Server)
         member.stop.send(()).await.expect("it listens");
         member.ended.await.expect("it ends in good order");
     }
-    while let Ok((_, key)) = heard.try_recv() {
+    while let Ok((_, key, _)) = heard.try_recv() {
         *seen.entry(key).or_default() += 1;
     }
     assert_eq!(seen.keys().cloned().collect::<BTreeSet<_>>(), sent);

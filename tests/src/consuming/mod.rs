@@ -21,56 +21,19 @@ use rocketmq_native::{
 };
 use tokio::{sync::mpsc, time};
 
-use crate::server::Server;
-
-/// How long anything may take that a test waits for.
-const LIMIT: Duration = Duration::from_secs(150);
-
-/// Makes a test of each scenario of a consumer, on one server.
-#[macro_export]
-macro_rules! consuming {
-    ($module:ident: $server:expr; $($scenario:ident),+ $(,)?) => {
-        mod $module {
-            #[allow(unused_imports, reason = "what the expressions need")]
-            use super::*;
-            $(
-                #[test]
-                fn $scenario() {
-                    let (sender, receiver) = ($crate::party::ours(), $crate::party::ours());
-                    let cast = $crate::scenario::Cast { server: &$server, sender, receiver };
-                    $crate::scenario::run(cast, |cast| $crate::consuming::$scenario(cast.server));
-                }
-            )+
-        }
-    };
-}
-
-async fn connect(server: &Server) -> Client {
-    Client::builder(server.name_server()).connect().await.expect("the client connects")
-}
-
-fn topic(server: &Server, name: &str, queues: u32) -> String {
-    let topic = server.name(name);
-    server.create_topic(&topic, queues);
-    topic
-}
+use crate::{
+    scene::{LIMIT, connect, eventually, shut_down, topic, within},
+    server::Server,
+};
 
 /// A consumer that begins at the first message.
 fn consumer(client: &Client, group: &str, topic: &str) -> PushConsumerBuilder {
     client.push_consumer(group).subscribe(topic, "*").consume_from(ConsumeFrom::First)
 }
 
-/// Awaits what a test needs, within [`LIMIT`].
-async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match time::timeout(LIMIT, future).await {
-        Ok(output) => output,
-        Err(_) => panic!("{what}: not within {LIMIT:?}"),
-    }
-}
-
 /// Sends messages with keys `<prefix>0` and so on, all messages of one of `lanes` to the queue of that lane.
 async fn send(client: &Client, topic: &str, prefix: &str, count: usize, lanes: usize) {
-    let producer = client.producer("consuming-sender").start().await.expect("the producer starts");
+    let producer = client.producer("consuming-sender").send_timeout(LIMIT).start().await.expect("the producer starts");
     for index in 0..count {
         let lane = format!("lane-{}", index % lanes);
         let message = Message::new(topic, format!("{prefix}{index}")).key(format!("{prefix}{index}"));
@@ -162,8 +125,4 @@ fn by_lane(calls: &[Call]) -> BTreeMap<&str, Vec<&Call>> {
         lanes.entry(&call.lane).or_default().push(call);
     }
     lanes
-}
-
-async fn shut_down(consumer: PushConsumer) {
-    consumer.shutdown().await.expect("the consumer shuts down");
 }

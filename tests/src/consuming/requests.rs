@@ -29,16 +29,20 @@ pub async fn mqadmin_reaches_the_consumer(server: &Server) {
     let calls = seen.take(7).await;
     assert!(calls.iter().all(|call| call.times == 0));
 
+    // The tool is in no namespace.
+    let (wire_group, wire_topic) = (server.wire_name(&group), server.wire_name(&topic));
+
     // 307
     let id = client.client_id().to_owned();
-    let status = mqadmin(server, &format!("consumerStatus -g {group} -i {id}")).await;
-    for part in [topic.as_str(), "PROP_CONSUME_TYPE", "CONSUME_PASSIVELY", "#Consumer MQ Detail#", "#Consumer RT&TPS#"]
+    let status = mqadmin(server, &format!("consumerStatus -g {wire_group} -i {id}")).await;
+    for part in
+        [wire_topic.as_str(), "PROP_CONSUME_TYPE", "CONSUME_PASSIVELY", "#Consumer MQ Detail#", "#Consumer RT&TPS#"]
     {
         assert!(status.contains(part), "no {part} in:\n{status}");
     }
 
     // 220: everything comes again.
-    let reset = mqadmin(server, &format!("resetOffsetByTime -g {group} -t {topic} -s 0")).await;
+    let reset = mqadmin(server, &format!("resetOffsetByTime -g {wire_group} -t {wire_topic} -s 0")).await;
     assert!(!reset.is_empty(), "the tool says what it did");
     let again = seen.take(7).await;
     let mut keys: Vec<_> = again.iter().map(|call| call.key.as_str()).collect();
@@ -46,11 +50,11 @@ pub async fn mqadmin_reaches_the_consumer(server: &Server) {
     assert_eq!(keys, ["k-0", "k-1", "k-2", "k-3", "k-4", "k-5", "k-6"], "{reset}");
 
     // 309: the message with this id, right now.
-    let producer = client.producer("consuming-sender").start().await.expect("the producer starts");
+    let producer = client.producer("consuming-sender").send_timeout(LIMIT).start().await.expect("the producer starts");
     let receipt = producer.send(Message::new(topic.as_str(), "direct").key("direct")).await.expect("stored");
     assert_eq!(seen.next().await.key, "direct");
     let offset_id = receipt.offset_message_id().expect("the broker says it").to_string();
-    let direct = mqadmin(server, &format!("queryMsgById -i {offset_id} -t {topic} -g {group} -d {id}")).await;
+    let direct = mqadmin(server, &format!("queryMsgById -i {offset_id} -t {wire_topic} -g {wire_group} -d {id}")).await;
     assert!(direct.contains("CR_SUCCESS"), "{direct}");
     assert_eq!(seen.next().await.key, "direct");
     producer.shutdown().await;

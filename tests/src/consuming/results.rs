@@ -12,8 +12,11 @@ use rocketmq_native::{
 
 use super::*;
 
-/// The keys among the dead letters of a group, once there are so many.
+/// The keys among the dead letters of a group, once there are so many. Brokers before 4.7 make the topic unreadable, and
+/// listing the letters makes it readable.
 pub(super) async fn dead_letters(server: &Server, client: &Client, group: &str, count: usize) -> Vec<String> {
+    let letters = client.admin().dead_letters(group);
+    eventually("dead letters", async || (letters.list(count).await.ok()?.len() == count).then_some(())).await;
     let (calls, mut seen) = calls();
     let dead = format!("%DLQ%{group}");
     let reader = consumer(client, &server.name("dead-reader"), &dead);

@@ -109,8 +109,8 @@ pub async fn broadcasting_reaches_every_member(server: &Server) {
     for round in 0..2 {
         let mut members = Vec::new();
         for name in ["left", "right"] {
-            let client =
-                Client::builder(server.name_server()).instance_name(name).connect().await.expect("it connects");
+            let builder = Client::builder(server.name_server()).namespace(server.namespace()).instance_name(name);
+            let client = builder.connect().await.expect("it connects");
             let (calls, seen) = calls();
             let builder = consumer(&client, &group, &topic).broadcasting().offset_directory(directory.path());
             let member = builder.start(calls.handler(|_| ConsumeResult::Success)).await.expect("it starts");

@@ -7,9 +7,9 @@ use std::{
 
 use rocketmq_native::{Compression, Delay, Message, SendOptions};
 
-use super::{LIMIT, Reader, connect, text, topic};
 use crate::{
     party::{Received, Subscription, go, java, java_4_4_0, ours, sha1_hex},
+    scene::{LIMIT, Reader, connect, text, topic},
     server::Server,
 };
 
@@ -19,7 +19,13 @@ type Expected = BTreeMap<String, String>;
 /// Sends large bodies compressed in one way, and returns what is to be seen of them.
 async fn send_compressed(server: &Server, topic: &str, algorithm: Compression) -> Expected {
     let client = connect(server).await;
-    let producer = client.producer("packers").compression(algorithm).start().await.expect("the producer starts");
+    let producer = client
+        .producer("packers")
+        .send_timeout(LIMIT)
+        .compression(algorithm)
+        .start()
+        .await
+        .expect("the producer starts");
     let mut expected = Expected::new();
     for (name, length) in [("threshold", 4096), ("large", 300_000)] {
         let key = format!("{algorithm:?}-{name}");
@@ -72,7 +78,13 @@ pub async fn batches_are_read_by_all(server: &'static Server) {
     let _running = server.share().await;
     let topic = topic(server, "batches", 4);
     let client = connect(server).await;
-    let producer = client.producer("batchers").max_message_size(4096).start().await.expect("the producer starts");
+    let producer = client
+        .producer("batchers")
+        .send_timeout(LIMIT)
+        .max_message_size(4096)
+        .start()
+        .await
+        .expect("the producer starts");
     let messages = (0..100).map(|number| {
         let body = format!("größe {number} 🦀");
         Message::new(topic.as_str(), body).key(format!("clé-{number}")).tag("étiquette").property("número", "veintidós")
@@ -108,7 +120,7 @@ pub async fn a_key_keeps_its_order(server: &'static Server) {
     let _running = server.share().await;
     let topic = topic(server, "ordered", 8);
     let client = connect(server).await;
-    let producer = client.producer("orderers").start().await.expect("the producer starts");
+    let producer = client.producer("orderers").send_timeout(LIMIT).start().await.expect("the producer starts");
     for step in 0..5 {
         for key in ["a", "b", "c"] {
             let message = Message::new(topic.as_str(), format!("{key} {step}"));
@@ -137,7 +149,7 @@ pub async fn timed_messages_are_not_early(server: &'static Server) {
     let _running = server.share().await;
     let topic = topic(server, "timed", 2);
     let client = connect(server).await;
-    let producer = client.producer("timers").start().await.expect("the producer starts");
+    let producer = client.producer("timers").send_timeout(LIMIT).start().await.expect("the producer starts");
     let mut reader = Reader::start(&client, server, &topic).await;
     let wanted = Duration::from_millis(2500);
     let after = Message::new(topic.as_str(), "after").deliver_after(wanted);
@@ -172,7 +184,7 @@ pub async fn timed_messages_are_recalled(server: &'static Server) {
     let _running = server.share().await;
     let topic = topic(server, "recalled", 1);
     let client = connect(server).await;
-    let producer = client.producer("recallers").start().await.expect("the producer starts");
+    let producer = client.producer("recallers").send_timeout(LIMIT).start().await.expect("the producer starts");
     let mut reader = Reader::start(&client, server, &topic).await;
     let send = |body: &'static str, delay| {
         let message = Message::new(topic.as_str(), body).deliver_after(delay);

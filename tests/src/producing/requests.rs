@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use rocketmq_native::{ConsumeFrom, ErrorKind, Message, MessageView, Outcome, Producer};
 
-use super::{connect, text, topic};
 use crate::{
-    foreign::Arguments,
-    party::{java, java_4_9_7},
+    party::{Party, arguments, go, java, java_4_9_7},
+    scene::{LIMIT, Reader, connect, text, topic},
     server::Server,
 };
 
@@ -16,7 +15,8 @@ pub async fn requests_are_replied_to(server: &'static Server) {
     let _running = server.share().await;
     let topic = topic(server, "requests", 4);
     let (asking, answering) = (connect(server).await, connect(server).await);
-    let replier = answering.producer(server.name("replier")).start().await.expect("the producer starts");
+    let replier =
+        answering.producer(server.name("replier")).send_timeout(LIMIT).start().await.expect("the producer starts");
     let consumer = answering
         .push_consumer(server.name("answers"))
         .subscribe(&topic, "*")
@@ -24,7 +24,8 @@ pub async fn requests_are_replied_to(server: &'static Server) {
         .start(move |request: MessageView| answer(replier.clone(), request))
         .await
         .expect("the consumer starts");
-    let producer = asking.producer(server.name("asker")).start().await.expect("the producer starts");
+    let producer =
+        asking.producer(server.name("asker")).send_timeout(LIMIT).start().await.expect("the producer starts");
     let ask = |body: String| {
         let (producer, message) = (producer.clone(), Message::new(topic.as_str(), body).tag("q"));
         async move { producer.request(message, Duration::from_secs(30)).await }
@@ -52,12 +53,13 @@ pub async fn requests_are_replied_to(server: &'static Server) {
 pub async fn java_replies_to_our_requests(server: &'static Server) {
     let _running = server.share().await;
     let client = connect(server).await;
-    let producer = client.producer(server.name("asker")).start().await.expect("the producer starts");
+    let producer =
+        client.producer(server.name("asker")).send_timeout(LIMIT).start().await.expect("the producer starts");
     for replier in [java(), java_4_9_7()] {
         let topic = topic(server, "java-answers", 2);
-        let arguments = Arguments::new().set("name_server", server.name_server()).set("topic", &topic);
+        let to_topic = arguments(server).set("topic", &topic);
         let group = server.name("java-repliers");
-        let mut consumer = replier.driver().consume(&arguments.set("group", group).set("reply", ", sí")).await;
+        let mut consumer = replier.driver().consume(&to_topic.set("group", group).set("reply", ", sí")).await;
         for body in ["¿de verdad?", "wirklich?"] {
             let message = Message::new(topic.as_str(), body);
             let reply = producer.request(message, Duration::from_secs(50)).await.expect("a reply");
@@ -72,19 +74,30 @@ pub async fn java_replies_to_our_requests(server: &'static Server) {
 
 /// Requests of the Java client are replied to by our consumer.
 pub async fn we_reply_to_java(server: &'static Server) {
+    we_reply_to(server, java_4_9_7()).await;
+}
+
+/// Requests of the Go client are replied to by our consumer. Brokers know that client only after its first heartbeat, up to
+/// 30 s after its start; until then our replies are refused, and the requests handled again.
+pub async fn we_reply_to_go(server: &'static Server) {
+    we_reply_to(server, go()).await;
+}
+
+async fn we_reply_to(server: &'static Server, asker: Party) {
     let _running = server.share().await;
-    let topic = topic(server, "java-asks", 2);
+    let topic = topic(server, "foreign-asks", 2);
     let client = connect(server).await;
-    let replier = client.producer(server.name("replier")).start().await.expect("the producer starts");
+    let replier =
+        client.producer(server.name("replier")).send_timeout(LIMIT).start().await.expect("the producer starts");
     let consumer = client
-        .push_consumer(server.name("java-answered"))
+        .push_consumer(server.name("foreign-answered"))
         .subscribe(&topic, "*")
         .consume_from(ConsumeFrom::First)
         .start(move |request: MessageView| answer(replier.clone(), request))
         .await
         .expect("the consumer starts");
-    let arguments = Arguments::new().set("name_server", server.name_server()).set("topic", &topic);
-    let replies = java_4_9_7().driver().request(&arguments.set("count", 3).set("body", "número")).await;
+    let to_topic = arguments(server).set("topic", &topic);
+    let replies = asker.driver().request(&to_topic.set("count", 3).set("body", "número")).await;
     assert_eq!(replies, ["número 0, yes", "número 1, yes", "número 2, yes"]);
     consumer.shutdown().await.expect("the consumer shuts down");
     client.close().await;
@@ -117,8 +130,9 @@ pub async fn late_and_unknown_replies_are_counted(server: &'static Server) {
     let _running = server.share().await;
     let topic = topic(server, "late", 1);
     let client = connect(server).await;
-    let producer = client.producer(server.name("late-asker")).start().await.expect("the producer starts");
-    let mut reader = super::Reader::start(&client, server, &topic).await;
+    let producer =
+        client.producer(server.name("late-asker")).send_timeout(LIMIT).start().await.expect("the producer starts");
+    let mut reader = Reader::start(&client, server, &topic).await;
     let request = given_up(&producer, &topic, &mut reader).await;
     assert_eq!((producer.stats().waiting_requests, producer.stats().unknown_replies), (0, 0));
     producer.reply(&request, "too late").await.expect("the broker passes it on");
@@ -130,7 +144,8 @@ pub async fn late_and_unknown_replies_are_counted(server: &'static Server) {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
 
     let gone = connect(server).await;
-    let asker = gone.producer(server.name("gone-asker")).start().await.expect("the producer starts");
+    let asker =
+        gone.producer(server.name("gone-asker")).send_timeout(LIMIT).start().await.expect("the producer starts");
     let request = given_up(&asker, &topic, &mut reader).await;
     asker.shutdown().await;
     gone.close().await;
@@ -141,7 +156,7 @@ pub async fn late_and_unknown_replies_are_counted(server: &'static Server) {
 }
 
 /// A request that was received, and whose sender then gave it up.
-async fn given_up(producer: &Producer, topic: &str, reader: &mut super::Reader) -> MessageView {
+async fn given_up(producer: &Producer, topic: &str, reader: &mut Reader) -> MessageView {
     tokio::select! {
         reply = producer.request(Message::new(topic, "slow"), Duration::from_secs(120)) => panic!("{reply:?}"),
         request = reader.next() => request,

@@ -1,7 +1,7 @@
 //! Half messages: decided by the producer, by a check, by another producer.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
 };
 
@@ -10,8 +10,11 @@ use rocketmq_native::{
 };
 use tokio::sync::watch;
 
-use super::{Reader, connect, text, topic, within};
-use crate::server::Server;
+use crate::{
+    party::{arguments, java},
+    scene::{LIMIT, Reader, connect, text, topic, within},
+    server::Server,
+};
 use TransactionResolution::{Commit, Rollback, Unknown};
 
 /// How often a checker was asked about each body.
@@ -52,7 +55,8 @@ impl Asked {
 }
 
 async fn producer(client: &Client, group: &str, asked: &Asked) -> TransactionProducer {
-    client.transaction_producer(group, asked.checker()).start().await.expect("the producer starts")
+    let builder = client.transaction_producer(group, asked.checker()).with(|producer| producer.send_timeout(LIMIT));
+    builder.start().await.expect("the producer starts")
 }
 
 /// Only what is committed is delivered, once, whether the producer decides in one of the two ways or the checker does.
@@ -110,11 +114,13 @@ pub async fn another_producer_of_the_group_is_asked(server: &'static Server) {
     let _running = server.share().await;
     let (topic, group) = (topic(server, "orphans", 2), server.name("orphans-group"));
     let (gone, client) = (connect(server).await, connect(server).await);
-    let (of_gone, of_group, of_others) = (Asked::new(), Asked::new(), Asked::new());
+    let (of_group, of_others) = (Asked::new(), Asked::new());
     let others = producer(&client, &server.name("others-group"), &of_others).await;
     // Brokers know a client by the groups that it is in, so it has to have sent something.
     others.producer().send(Message::new(topic.as_str(), "plain")).await.expect("stored");
-    let left = producer(&gone, &group, &of_gone).await;
+    // Asked before it is gone, as it may be when this takes long, it does not know.
+    let left = gone.transaction_producer(&group, async |_: MessageView| Unknown).start().await;
+    let left = left.expect("the producer starts");
     drop(left.begin(Message::new(topic.as_str(), "commit-orphan")).await.expect("stored"));
     left.shutdown().await;
     gone.close().await;
@@ -124,7 +130,45 @@ pub async fn another_producer_of_the_group_is_asked(server: &'static Server) {
     assert_eq!(reader.bodies(2).await, ["commit-orphan", "plain"]);
     assert_eq!(reader.stop().await, [""; 0]);
     assert_eq!(of_group.0.borrow().keys().collect::<Vec<_>>(), ["commit-orphan"]);
-    assert!(of_gone.0.borrow().is_empty() && of_others.0.borrow().is_empty());
+    assert!(of_others.0.borrow().is_empty());
     heir.shutdown().await;
+    client.close().await;
+}
+
+/// Java's transaction producer answers what brokers ask about half messages of ours when it is the only one left of the
+/// group, and ours what they ask about half messages of Java's.
+pub async fn java_and_we_answer_for_each_other(server: &'static Server) {
+    let _running = server.share().await;
+    let (topic, group) = (topic(server, "shared-halves", 2), server.name("shared-halves-group"));
+    let (gone, client) = (connect(server).await, connect(server).await);
+    let mut reader = Reader::start(&client, server, &topic).await;
+    let begin = |bodies: &str| arguments(server).set("topic", &topic).set("group", &group).set("bodies", bodies);
+
+    // Ours are left, and only Java is there to be asked.
+    let left = gone.transaction_producer(&group, async |_: MessageView| Unknown);
+    let left = left.with(|producer| producer.send_timeout(LIMIT)).start().await.expect("the producer starts");
+    for body in ["commit-ours", "rollback-ours"] {
+        drop(left.begin(Message::new(topic.as_str(), body)).await.expect("stored"));
+    }
+    left.shutdown().await;
+    gone.close().await;
+    let mut answering = java().driver().transact(&begin("now-java")).await;
+    let mut checked = BTreeSet::new();
+    while checked.len() < 2 {
+        checked.insert(within("a question to Java", answering.checked()).await);
+    }
+    assert_eq!(checked.into_iter().collect::<Vec<_>>(), ["commit-ours", "rollback-ours"]);
+    assert_eq!(reader.bodies(2).await, ["commit-ours", "now-java"]);
+    answering.stop().await;
+
+    // Java's are left, and only ours is there. The Java client may have been asked before it was gone.
+    java().driver().transact(&begin("later-java")).await.stop().await;
+    let asked = Asked::new();
+    let heir = producer(&client, &group, &asked).await;
+    heir.producer().send(Message::new(topic.as_str(), "plain")).await.expect("stored");
+    assert_eq!(reader.bodies(2).await, ["later-java", "plain"]);
+    assert_eq!(asked.0.borrow().keys().collect::<Vec<_>>(), ["later-java"]);
+    heir.shutdown().await;
+    assert_eq!(reader.stop().await, [""; 0]);
     client.close().await;
 }

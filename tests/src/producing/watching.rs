@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use rocketmq_native::{Message, MessageView, TransactionResolution};
 use tokio::{task::JoinSet, time::sleep};
 
-use super::{LIMIT, Reader, connect, text, topic};
+use crate::scene::{LIMIT, Reader, connect, text, topic, within};
 use crate::{party::java, server::Server};
 
 /// Apache's tool finds our traces by the id of a message: of a plain one, of one in a batch, and of a half message. It
@@ -16,7 +16,7 @@ pub async fn traces_are_read_by_apaches_tool(server: &'static Server) {
     let client = connect(server).await;
     let group = server.name("traced-group");
     let checker = |_: MessageView| async { TransactionResolution::Unknown };
-    let builder = client.transaction_producer(&group, checker).with(|producer| producer.trace());
+    let builder = client.transaction_producer(&group, checker).with(|producer| producer.trace().send_timeout(LIMIT));
     let producer = builder.start().await.expect("the producer starts");
     let message = |body: &str| Message::new(topic.as_str(), body.to_owned()).key("traced-key").tag("traced-tag");
     let plain = producer.producer().send(message("plain")).await.expect("stored");
@@ -31,7 +31,7 @@ pub async fn traces_are_read_by_apaches_tool(server: &'static Server) {
     for id in [plain.message_id(), batch[1].message_id(), &half_id] {
         let line = format!("queryMsgTraceById -i {id} -n {}", server.name_server());
         // The index of a message is written a moment after the message.
-        super::within("the trace", async {
+        within("the trace", async {
             loop {
                 let output = java().driver().mqadmin(server.name_server(), &line).await;
                 if ["Pub", "success", &group].iter().all(|part| output.contains(part)) {
@@ -51,7 +51,7 @@ pub async fn lingering_sends_arrive_where_receipts_say(server: &'static Server) 
     const COUNT: usize = 2000;
     let topic = topic(server, "lingering", 4);
     let client = connect(server).await;
-    let builder = client.producer("lingerers").linger(Duration::from_millis(5)).send_timeout(LIMIT);
+    let builder = client.producer("lingerers").send_timeout(LIMIT).linger(Duration::from_millis(5));
     let producer = builder.start().await.expect("the producer starts");
     let mut sending = JoinSet::new();
     for number in 0..COUNT {

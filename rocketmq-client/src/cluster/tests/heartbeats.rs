@@ -134,6 +134,23 @@ async fn a_dead_broker_does_not_keep_the_others_waiting() {
     assert_eq!(beats(&scripted.brokers[1]), 3);
 }
 
+/// Until a broker knows the group it asks nothing of it, such as what became of a transaction.
+#[tokio::test]
+async fn a_broker_that_could_not_be_told_is_told_again_soon() {
+    let scripted = Scripted::start(1);
+    let client = scripted.client().await;
+    know_brokers(&scripted, &client).await;
+    scripted.brokers[0].react(|_| Reaction::Silence);
+    let _producer = client.producer("p").start().await.expect("a good group");
+    scripted.clock.advance(Duration::from_secs(3)).await;
+    assert_eq!(beats(&scripted.brokers[0]), 1);
+    scripted.brokers[0].react(broker);
+    scripted.clock.advance(Duration::from_secs(1)).await;
+    assert_eq!(beats(&scripted.brokers[0]), 2);
+    scripted.clock.advance(INTERVAL - Duration::from_secs(5)).await;
+    assert_eq!(beats(&scripted.brokers[0]), 2, "told is told");
+}
+
 #[tokio::test]
 async fn leaving_unregisters_only_the_last_of_a_group() {
     let scripted = Scripted::start(1);

@@ -141,6 +141,17 @@ impl PullConsumer {
     ///
     /// [`ErrorKind::Closed`] after [`shutdown`](Self::shutdown), and when the client was closed.
     pub async fn poll(&self, timeout: Duration) -> Result<Vec<MessageView>> {
+        let cluster = self.shared.reader.cluster();
+        match &cluster.config().telemetry {
+            None => self.poll_unobserved(timeout).await,
+            Some(telemetry) => {
+                let receive = self.poll_unobserved(timeout);
+                telemetry.poll(cluster, self.group(), receive, |messages| messages.as_slice()).await
+            }
+        }
+    }
+
+    async fn poll_unobserved(&self, timeout: Duration) -> Result<Vec<MessageView>> {
         let shared = &self.shared;
         if shared.options.auto_commit {
             shared.state().queues.values_mut().for_each(|owned| owned.queue.handle_all());

@@ -208,7 +208,11 @@ impl QueueReader {
     ) -> Result<PullResult> {
         let version = 0;
         let subscription = subscription::subscription("", queue.topic(), &filter.into(), version)?;
-        self.read(queue, offset, max, &subscription, wait).await
+        let pull = self.read(queue, offset, max, &subscription, wait);
+        match &self.cluster.config().telemetry {
+            None => pull.await,
+            Some(telemetry) => telemetry.poll(&self.cluster, &self.group, pull, |pulled| &pulled.messages).await,
+        }
     }
 
     pub(super) async fn read(

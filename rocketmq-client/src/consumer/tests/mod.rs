@@ -3,6 +3,7 @@
 mod balance;
 mod changes;
 mod delivery;
+mod drops;
 mod fake_broker;
 mod offsets;
 mod order;

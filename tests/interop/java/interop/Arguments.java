@@ -4,6 +4,7 @@ import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import org.apache.rocketmq.client.ClientConfig;
 
 /** The {@code key=value} words of one command, values percent-encoded. */
 final class Arguments {
@@ -16,6 +17,13 @@ final class Arguments {
                 throw new IllegalArgumentException("expected key=value, found: " + words[i]);
             }
             values.put(decode(words[i].substring(0, equals)), decode(words[i].substring(equals + 1)));
+        }
+    }
+
+    /** Puts a client into the namespace, if one is given. By reflection, as clients before 4.5 have none. */
+    static void enterNamespace(ClientConfig client, Arguments arguments) throws Exception {
+        if (arguments.has("namespace")) {
+            client.getClass().getMethod("setNamespace", String.class).invoke(client, arguments.text("namespace"));
         }
     }
 

@@ -55,6 +55,7 @@ final class Consume {
         consumer.setInstanceName(arguments.text("instance", "java-" + job + "-" + System.nanoTime()));
         consumer.setPollNameServerInterval(1000);
         consumer.setHeartbeatBrokerInterval(arguments.number("heartbeat", 1000));
+        Arguments.enterNamespace(consumer, arguments);
         int threads = arguments.number("threads", 8);
         consumer.setConsumeThreadMin(threads);
         consumer.setConsumeThreadMax(threads);

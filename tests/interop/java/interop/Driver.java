@@ -16,6 +16,7 @@ import java.util.concurrent.Executors;
  */
 public final class Driver {
     private static final Map<Integer, Consume> CONSUMERS = new ConcurrentHashMap<>();
+    private static final Map<Integer, Transact> TRANSACTIONS = new ConcurrentHashMap<>();
 
     private Driver() {
     }
@@ -58,6 +59,7 @@ public final class Driver {
             jobs.execute(() -> run(job, words[1], new Arguments(words, 2)));
         }
         CONSUMERS.values().forEach(Consume::stop);
+        TRANSACTIONS.values().forEach(Transact::stop);
         return true;
     }
 
@@ -72,7 +74,17 @@ public final class Driver {
                     CONSUMERS.put(job, consumer);
                     consumer.start();
                     break;
+                case "transact":
+                    Transact producer = new Transact(job, arguments);
+                    TRANSACTIONS.put(job, producer);
+                    producer.start();
+                    break;
                 case "stop":
+                    Transact transacting = TRANSACTIONS.remove(job);
+                    if (transacting != null) {
+                        transacting.stop();
+                        break;
+                    }
                     Consume running = CONSUMERS.remove(job);
                     if (running == null) {
                         throw new IllegalArgumentException("job " + job + " consumes nothing");

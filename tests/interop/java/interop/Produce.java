@@ -50,6 +50,7 @@ final class Produce {
             ((TransactionMQProducer) producer).setTransactionListener(transactions);
         }
         producer.setHeartbeatBrokerInterval(arguments.number("heartbeat", 30_000));
+        Arguments.enterNamespace(producer, arguments);
         producer.start();
         new Event(job, "started").print();
         try {

@@ -43,6 +43,7 @@ final class Rpc {
         Access.encrypt(producer, arguments);
         producer.setNamesrvAddr(arguments.text("name_server"));
         producer.setInstanceName("java-rpc-" + job + "-" + System.nanoTime());
+        Arguments.enterNamespace(producer, arguments);
         producer.start();
         return producer;
     }
