@@ -88,14 +88,14 @@ impl<'a> Sending<'a> {
         let cluster = &producer.cluster;
         // As any future that is polled once more after its end may do.
         let Some(message) = &self.message else { return Ok(()) };
-        if cluster.is_closed() {
-            return Err(shut_down());
-        }
-        message.check(producer.config.max_message_size).map_err(|error| error.with_operation("send"))?;
         if !producer.is_plain(message) {
             self.go_another_way();
             return Ok(());
         }
+        if cluster.is_closed() {
+            return Err(shut_down());
+        }
+        message.check(producer.config.max_message_size).map_err(|error| error.with_operation("send"))?;
         let (counted, way) = producer.sends.begin(|lanes| lanes.next(message.topic())).ok_or_else(shut_down)?;
         self.under_way = Some(counted);
         let began = cluster.env().recent();
@@ -143,11 +143,12 @@ impl<'a> Sending<'a> {
         self.go_the_long_way(First::Made(target, result));
     }
 
-    /// For messages that are more than plain: all that comes is done there, from the start.
+    /// For messages that are more than plain: all that comes is done there, from the start, failures told of included.
     #[cold]
     fn go_another_way(&mut self) {
         if let Some(message) = self.message.take() {
-            let options = SendOptions { timeout: self.timeout, ..SendOptions::default() };
+            let only_at_once = self.only_at_once;
+            let options = SendOptions { timeout: self.timeout, only_at_once, ..SendOptions::default() };
             self.long_way = Some(Box::pin(self.producer.send_with_options(message, options)));
         }
     }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use rocketmq_wire::RequestCode;
 use rocketmq_wire::acl::{ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, UNIQUE_KEY_QUERY};
 use rocketmq_wire::header::{EncodeFields, EncodedFields, FieldWriter, OwnedFields};
+use rocketmq_wire::message::names;
 use rocketmq_wire::message::properties::{self, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR};
 
 use crate::credentials::CredentialsProvider;
@@ -144,6 +145,10 @@ struct Wrapping<'a> {
 impl FieldWriter for Wrapping<'_> {
     fn text(&mut self, name: &str, value: &str) {
         match field(self.code, name) {
+            // As where replies are sent to: a topic of the cluster's.
+            Field::Name if self.code == RequestCode::GET_ROUTEINFO_BY_TOPIC && names::is_reply_topic(value) => {
+                self.out.text(name, value);
+            }
             Field::Name => self.out.text(name, &self.namespace.wrap(value)),
             Field::Properties => match self.producer_group(value) {
                 Some(value) => self.out.text(name, &value),
@@ -232,6 +237,12 @@ mod tests {
         let plain = stamp.plain(RequestCode::SEND_MESSAGE_V2, &fields).expect("a namespace");
         assert_eq!((value(&plain, "a"), value(&plain, "b")), (Some("pg"), Some("orders")));
         assert_eq!(Stamp::default().plain(RequestCode::SEND_MESSAGE_V2, &fields), None);
+        for (topic, expected) in [("orders", "ns%orders"), ("DefaultCluster_REPLY_TOPIC", "DefaultCluster_REPLY_TOPIC")]
+        {
+            let mut route = OwnedFields::new();
+            route.text("topic", topic);
+            assert_eq!(value(&stamp.fields(105, &route, &Bytes::new(), 0), "topic"), Some(expected));
+        }
     }
 
     #[test]

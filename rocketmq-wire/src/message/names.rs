@@ -144,6 +144,11 @@ pub fn reply_topic(cluster: &str) -> String {
     [cluster, "_", REPLY_TOPIC_SUFFIX].concat()
 }
 
+/// Returns whether `topic` is named as the topic that carries the replies of a cluster.
+pub fn is_reply_topic(topic: &str) -> bool {
+    topic.strip_suffix(REPLY_TOPIC_SUFFIX).is_some_and(|cluster| cluster.ends_with('_'))
+}
+
 /// Returns whether `topic` is the retry topic of a group.
 pub fn is_retry_topic(topic: &str) -> bool {
     topic.starts_with(RETRY_PREFIX)

@@ -163,3 +163,37 @@ pub async fn a_stream_is_acknowledged_one_by_one(server: &Server) {
     stream.shutdown().await.expect("all are decided");
     client.close().await;
 }
+
+/// A handler that does not return in time is given up in real time: its message comes again, and the offset moves on; what is
+/// consumed is committed every few seconds, while the consumer runs.
+pub async fn what_takes_too_long_is_given_up_in_real_time(server: &Server) {
+    let _running = server.share().await;
+    let topic = topic(server, "given-up", 1);
+    let group = server.name("given-up-group");
+    let client = connect(server).await;
+    let (calls, mut seen) = calls();
+    let handler = move |message: MessageView| {
+        let call = calls.note(&message);
+        async move {
+            if call.key == "k-0" && call.times == 0 {
+                std::future::pending::<()>().await;
+            }
+        }
+    };
+    let builder = consumer(&client, &group, &topic).consume_timeout(Duration::from_secs(2)).concurrency(4);
+    let consumer = builder.start(handler).await.expect("it starts");
+    send(&client, &topic, "k-", 4, 1).await;
+    let mut calls: Vec<_> = seen.take(5).await.into_iter().map(|call| (call.key, call.times)).collect();
+    calls.sort();
+    assert_eq!(
+        calls,
+        [("k-0", 0), ("k-0", 1), ("k-1", 0), ("k-2", 0), ("k-3", 0)].map(|(key, times)| (key.into(), times))
+    );
+    assert_eq!(consumer.stats().given_up, 1);
+    eventually("the offset is committed", async || {
+        (client.admin().progress(&group).await.ok()?.lag_of(&topic) == 0).then_some(())
+    })
+    .await;
+    drop(consumer);
+    client.close().await;
+}

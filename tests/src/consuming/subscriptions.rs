@@ -1,6 +1,9 @@
 //! What is subscribed to: SQL92, topics that come and go, all messages to everybody.
 
-use rocketmq_native::{ErrorKind, FilterExpression, consumer::ConsumeResult};
+use rocketmq_native::{
+    ErrorKind, FilterExpression,
+    consumer::{ConsumeResult, Paused},
+};
 
 use super::*;
 
@@ -70,6 +73,65 @@ pub async fn topics_come_and_go(server: &Server) {
     assert_eq!(seen_by_first.rest(), []);
     let error = consumer.unsubscribe(&two).await.expect_err("it is the last one");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    shut_down(consumer).await;
+    client.close().await;
+}
+
+/// Members that subscribe otherwise are told of it, with both expressions.
+pub async fn differing_subscriptions_are_told(server: &Server) {
+    let _running = server.share().await;
+    let topic = topic(server, "differing", 2);
+    let group = server.name("differing-group");
+    let mut members = Vec::new();
+    for tag in ["apple", "pear"] {
+        let client = connect(server).await;
+        let (calls, _) = calls();
+        let builder = client.push_consumer(&group).subscribe(&topic, tag).consume_from(ConsumeFrom::First);
+        let member = builder.start(calls.handler(|_| ConsumeResult::Success)).await.expect("it starts");
+        members.push((member, client));
+    }
+    eventually("a member is told", async || {
+        let reasons: Vec<String> = members.iter().flat_map(|(member, _)| member.explain().reasons()).collect();
+        reasons.iter().any(|reason| reason.contains("`apple`") && reason.contains("`pear`")).then_some(())
+    })
+    .await;
+    for (member, client) in members {
+        shut_down(member).await;
+        client.close().await;
+    }
+}
+
+/// A limit for a topic is shared by its queues, and holds however much there is: only one answer more is in memory.
+pub async fn the_limit_of_a_topic_holds(server: &Server) {
+    let _running = server.share().await;
+    const QUEUES: usize = 4;
+    let topic = topic(server, "limited", QUEUES as u32);
+    let client = connect(server).await;
+    send(&client, &topic, "k-", 400, QUEUES).await;
+    let (open, opened) = tokio::sync::watch::channel(false);
+    let (calls, mut seen) = calls();
+    let handler = move |message: MessageView| {
+        let (call, mut opened) = (calls.note(&message), opened.clone());
+        async move {
+            // An error means that the test is over.
+            let _ = opened.wait_for(|open| *open).await;
+            drop(call);
+        }
+    };
+    let builder = consumer(&client, &server.name("limited-group"), &topic).concurrency(2);
+    let builder = builder.max_cached_messages_per_topic(100).pull_batch_size(8);
+    let consumer = builder.start(handler).await.expect("it starts");
+    let of_topic = || consumer.explain().queues.into_iter().filter(|queue| queue.queue.topic() == topic);
+    eventually("every queue is full", async || {
+        let full = of_topic().filter(|queue| queue.paused == Some(Paused::ByMessages)).count();
+        (full == QUEUES).then_some(())
+    })
+    .await;
+    for queue in of_topic() {
+        assert!((25..25 + 8).contains(&queue.cached), "{queue:?}");
+    }
+    open.send_replace(true);
+    seen.take(400).await;
     shut_down(consumer).await;
     client.close().await;
 }

@@ -51,14 +51,23 @@ pub async fn requests_are_replied_to(server: &'static Server) {
 
 /// Our requests are replied to by Java consumers, old and new.
 pub async fn java_replies_to_our_requests(server: &'static Server) {
+    our_requests_are_replied_to_by(server, &[java(), java_4_9_7()]).await;
+}
+
+/// Our requests are replied to by Go consumers, which send replies by a request code of their own.
+pub async fn go_replies_to_our_requests(server: &'static Server) {
+    our_requests_are_replied_to_by(server, &[go()]).await;
+}
+
+async fn our_requests_are_replied_to_by(server: &'static Server, repliers: &[Party]) {
     let _running = server.share().await;
     let client = connect(server).await;
-    let producer =
-        client.producer(server.name("asker")).send_timeout(LIMIT).start().await.expect("the producer starts");
-    for replier in [java(), java_4_9_7()] {
-        let topic = topic(server, "java-answers", 2);
+    let builder = client.producer(server.name("asker")).send_timeout(LIMIT);
+    let producer = builder.start().await.expect("the producer starts");
+    for replier in repliers {
+        let topic = topic(server, "foreign-answers", 2);
         let to_topic = arguments(server).set("topic", &topic);
-        let group = server.name("java-repliers");
+        let group = server.name("foreign-repliers");
         let mut consumer = replier.driver().consume(&to_topic.set("group", group).set("reply", ", sí")).await;
         for body in ["¿de verdad?", "wirklich?"] {
             let message = Message::new(topic.as_str(), body);

@@ -13,7 +13,7 @@ use crate::message::MessageQueue;
 
 /// More polls than any future here needs.
 const POLLS: usize = 2000;
-const STEP: Duration = Duration::from_millis(1);
+const STEP: Duration = Duration::from_millis(5);
 
 /// Polls a future so many times, lets everything else go on in between, and drops it. Its output, if it was ready by then.
 async fn poll_times<F: Future>(fixture: &Fixture, polls: usize, future: F) -> Option<F::Output> {
