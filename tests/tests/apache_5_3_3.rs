@@ -9,7 +9,6 @@ use rocketmq_tests::{
     server::Server,
 };
 
-static TENANT: LazyLock<Server> = LazyLock::new(|| SERVER.in_namespace("tenant"));
 static SERVER: LazyLock<Server> = LazyLock::new(|| Server::apache("5.3.3"));
 
 every_scenario! { ours_to_ours: SERVER, ours(), ours() }
@@ -25,16 +24,7 @@ on_server! {
     timed_messages_are_not_early, timed_messages_are_recalled,
     java_replies_to_our_requests, we_reply_to_java, traces_are_read_by_apaches_tool,
     lingering_sends_arrive_where_receipts_say,
-    go_replies_to_our_requests, we_reply_to_go, java_and_we_answer_for_each_other,
 }
-on_server! {
-    producing, our_producer_in_a_namespace: TENANT;
-    transactions_decide_what_is_delivered, java_and_we_answer_for_each_other, requests_are_replied_to,
-    java_replies_to_our_requests, we_reply_to_java,
-}
-scenarios! { java_and_we_in_a_namespace: TENANT, java(), ours(); fails_twice_then_succeeds, unicode_properties }
-scenarios! { we_and_java_in_a_namespace: TENANT, ours(), java(); fails_twice_then_succeeds, unicode_properties }
-on_server! { network, our_client: SERVER; a_proxy_and_an_endpoint_lead_to_servers }
 
 #[test]
 fn our_admin() {

@@ -10,6 +10,5 @@ static SERVER: LazyLock<Server> = LazyLock::new(|| Server::apache("4.4.0"));
 on_server! {
     consuming, our_consumer: SERVER;
     a_queue_waits_for_the_message_that_failed, a_batch_is_acknowledged_in_part, a_stream_is_acknowledged_one_by_one,
-    results_decide_what_becomes_of_messages, failing_too_often_ends_among_the_dead_letters,
-    a_poisonous_message_leaves_its_queue, sql92_filters, topics_come_and_go,
+    sql92_filters, topics_come_and_go,
 }

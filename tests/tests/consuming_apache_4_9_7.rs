@@ -4,7 +4,6 @@ use std::sync::LazyLock;
 
 use rocketmq_tests::{on_server, server::Server};
 
-static TENANT: LazyLock<Server> = LazyLock::new(|| SERVER.in_namespace("tenant"));
 static SERVER: LazyLock<Server> = LazyLock::new(|| Server::apache("4.9.7"));
 
 on_server! {
@@ -15,10 +14,4 @@ on_server! {
     a_batch_is_acknowledged_in_part, a_stream_is_acknowledged_one_by_one,
     sql92_filters, topics_come_and_go, pausing_holds_messages_back, broadcasting_reaches_every_member,
     mqadmin_reaches_the_consumer, strategies_share_all_queues, every_queue_has_one_owner_in_a_mixed_group,
-    differing_subscriptions_are_told, the_limit_of_a_topic_holds, what_takes_too_long_is_given_up_in_real_time,
-}
-on_server! {
-    consuming, our_consumer_in_a_namespace: TENANT;
-    a_queue_waits_for_the_message_that_failed, failing_too_often_ends_among_the_dead_letters, sql92_filters,
-    broadcasting_reaches_every_member, mqadmin_reaches_the_consumer,
 }
