@@ -106,7 +106,7 @@ async fn we_reply_to(server: &'static Server, asker: Party) {
         .await
         .expect("the consumer starts");
     let to_topic = arguments(server).set("topic", &topic);
-    let replies = asker.driver().request(&to_topic.set("count", 3).set("body", "número")).await;
+    let replies = asker.driver().request(&to_topic.set("count", 3).set("timeout", 60_000).set("body", "número")).await;
     assert_eq!(replies, ["número 0, yes", "número 1, yes", "número 2, yes"]);
     consumer.shutdown().await.expect("the consumer shuts down");
     client.close().await;
