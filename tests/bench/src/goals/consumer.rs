@@ -41,7 +41,8 @@ pub(super) const CROSSINGS: Group = Group {
 pub(super) const MEMORY: Group = Group {
     id: "P17",
     cases: &[
-        Case { id: "P17.producer", unit: "MiB", goal: Goal::AtMost(4.0) },
+        Case { id: "P17.producer-32", unit: "MiB", goal: Goal::AtMost(4.0) },
+        Case { id: "P17.producer-1024", unit: "MiB", goal: Goal::AtMost(4.0) },
         Case { id: "P17.consumer", unit: "MiB", goal: Goal::AtMost(16.0) },
     ],
     measure: memory,
@@ -105,17 +106,19 @@ fn crossings(programs: &Programs) -> Result<Vec<f64>, String> {
 fn memory(programs: &Programs) -> Result<Vec<f64>, String> {
     const CACHED: u64 = 8 << 20;
     let stub = programs.stub(Processors::Any)?;
-    let load = Load::new(1024, 500_000);
-    let sending = programs.client(&stub.name_server, &load, Headers::Binary, &["size=1024"]);
+    let [few, many] = [32, 1024].map(|in_flight| {
+        programs.client(&stub.name_server, &Load::new(in_flight, 500_000), Headers::Binary, &["size=1024"])
+    });
     let cached = format!("cached_bytes={CACHED}");
     let consuming = backlog(programs, &stub.name_server, 1024, 1_000_000, &[&cached, "hold_ms=2000"]);
-    let names = ["producer, MiB more", "consumer, MiB more"];
-    let [sent, consumed] = rounds(3, names, |index| {
-        let outcome = [&sending, &consuming][index].run(Processors::Any)?;
+    let names = ["producer at 32, MiB more", "producer at 1024, MiB more", "consumer, MiB more"];
+    let [few, many, consumed] = rounds(3, names, |index| {
+        let outcome = [&few, &many, &consuming][index].run(Processors::Any)?;
         Ok(outcome.figure("grown_bytes")? / MEBIBYTE)
     })?;
-    let (in_flight, limits) = ((load.in_flight * 1024) as f64 / MEBIBYTE, (QUEUES * CACHED) as f64 / MEBIBYTE);
-    Ok(vec![sent - in_flight, consumed - limits])
+    let under_way = |in_flight: f64| in_flight * 1024.0 / MEBIBYTE;
+    let limits = (QUEUES * CACHED) as f64 / MEBIBYTE;
+    Ok(vec![few - under_way(32.0), many - under_way(1024.0), consumed - limits])
 }
 
 /// From the call of `start` to the first message, each time in a group that is new to the broker.
