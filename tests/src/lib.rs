@@ -8,6 +8,7 @@ pub mod administration;
 pub mod apache;
 pub mod cache;
 pub mod certificates;
+pub mod columns;
 pub mod consuming;
 pub mod foreign;
 pub mod mock_process;
