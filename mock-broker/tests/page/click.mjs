@@ -11,6 +11,7 @@ mkdirSync(pictures, { recursive: true })
 const children = []
 const limit = Number(process.env.PAGE_LIMIT_MS || 150_000)
 let lookAtFailure = async () => {}
+let endSession = async () => {}
 
 function start(program, argumentsOfIt, isReady) {
   const child = spawn(program, argumentsOfIt, { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -80,6 +81,7 @@ async function main() {
   }
   const { sessionId } = await wire('POST', '/session', { capabilities: { alwaysMatch: { browserName: 'chrome', 'goog:chromeOptions': options } } })
   const session = (method, path, body) => wire(method, `/session/${sessionId}${path}`, body)
+  endSession = () => session('DELETE', '')
   const run = (script, ...args) => session('POST', '/execute/sync', { script, args })
   const text = () => run('return document.querySelector("#view").innerText')
   const has = (wanted) => until(`"${wanted}" in the page`, async () => (await text()).includes(wanted))
@@ -178,7 +180,6 @@ async function main() {
   assert.deepEqual(log.filter((entry) => entry.level === 'SEVERE'), [])
   const paint = await run('return performance.getEntriesByName("first-contentful-paint")[0]?.startTime')
   console.log(`first paint after ${Math.round(paint)} ms`)
-  await session('DELETE', '')
   member.destroy()
 }
 
@@ -186,6 +187,8 @@ try {
   await main()
   console.log('the page works')
 } finally {
+  // The browser outlives its driver otherwise.
+  await endSession().catch((error) => console.error(error.message))
   children.forEach((child) => { child.removeAllListeners('exit'); child.kill() })
 }
 process.exit(0)
