@@ -98,6 +98,27 @@ fn the_clock_is_turned() {
     assert_eq!(ask(&broker, "POST", "/v1/clock/advance", json!({"minutes": 1})).0, 400);
 }
 
+/// The lines that a reader copies are understood, and do what is said of them.
+#[test]
+fn the_lines_of_the_readme_work() {
+    let broker = broker();
+    let readme = include_str!("../../README.md");
+    let lines: Vec<_> = readme.lines().filter_map(|line| line.strip_prefix("curl -X POST localhost:8088")).collect();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    let mut peer = Peer::connect(broker.broker_address());
+    for line in lines {
+        let (path, body) = line.split_once(" -d ").expect("a body");
+        if path.ends_with("/journal/wait") {
+            let codes =
+                [(); 3].map(|()| peer.request(RequestCode::SEND_MESSAGE_V2, &send_fields("orders", "0", ""), "x").code);
+            assert_eq!(codes, [2, 2, 0]);
+        }
+        let (status, answer) = ask_with(&broker, "POST", path, body.trim_matches('\''), "");
+        assert!((200..300).contains(&status), "{line}: {status} {answer}");
+    }
+    assert_eq!(get(&broker, "/v1/clock")["message_ms"], START + 7_200_000);
+}
+
 #[test]
 fn faults_and_journal_are_reached() {
     let broker = broker();
