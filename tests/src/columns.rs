@@ -114,7 +114,7 @@ fn column(text: &str) -> String {
         "ID"
     } else if digits >= 10 && is_made_of("") || digits >= 6 && is_made_of("-:,.T") && bare.contains(['-', ':']) {
         "TIME"
-    } else if digits >= 2 && is_made_of(".,%(ms|)") && bare.contains('.') {
+    } else if digits >= 2 && is_made_of(".,%(ms|)-w") && bare.contains('.') {
         "RATE"
     } else {
         return text.to_owned();
